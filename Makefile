@@ -1,0 +1,63 @@
+# Grattoir. The two commands of a newcomer are `make demo` and `make test`.
+SHELL := /bin/bash
+.DEFAULT_GOAL := build
+
+GO      ?= go
+VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -X main.buildVersion=$(VERSION)
+# One file that needs nothing of the terminal's system: static, no dynamic extensions.
+STATIC_TAGS    := sqlite_omit_load_extension,osusergo,netgo
+STATIC_LDFLAGS := $(LDFLAGS) -s -w -linkmode external -extldflags -static
+
+.PHONY: build deps deps-build demo test check race lint cross smoke bench soak fuzz clean
+
+build: ## the programs, into bin/
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/central ./cmd/terminald ./cmd/terminalctl ./cmd/demo
+
+deps-build: ## what building and the demo need
+	@.ci/deps build
+
+deps: ## what building and testing need
+	@.ci/deps build test
+
+demo: deps-build build ## the main job with simulated devices; ONCE=1 ends by itself
+	bin/demo $(if $(filter 1,$(ONCE)),--once)
+
+test: deps check race cross smoke demo-once ## everything CI runs
+	@echo "make test: all of it passed"
+
+.PHONY: demo-once
+demo-once: build
+	bin/demo --once --out demo-out/test > /dev/null
+
+check: ## formatting, vet, static analysis, a tidy go.mod
+	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt -w is needed for:"; echo "$$out"; exit 1; }
+	$(GO) vet ./...
+	$(GO) vet -tags crashpoints ./cmd/terminald
+	$(GO) tool staticcheck ./...
+	$(GO) mod tidy -diff
+	$(GO) mod verify
+
+race: ## all tests with the race detector
+	CI=$${CI:-} $(GO) test -race -timeout 15m ./...
+
+lint: check
+
+cross: ## terminald and terminalctl for the terminals' processors
+	GOOS=linux GOARCH=arm64 CGO_ENABLED=1 CC=aarch64-linux-gnu-gcc $(GO) build -trimpath -tags $(STATIC_TAGS) -ldflags '$(STATIC_LDFLAGS)' -o bin/arm64/ ./cmd/terminald ./cmd/terminalctl
+	GOOS=linux GOARCH=arm GOARM=7 CGO_ENABLED=1 CC=arm-linux-gnueabihf-gcc $(GO) build -trimpath -tags $(STATIC_TAGS) -ldflags '$(STATIC_LDFLAGS)' -o bin/armv7/ ./cmd/terminald ./cmd/terminalctl
+
+smoke: build cross ## the cross-built terminalctl gives the same verdicts under emulation
+	@.ci/smoke
+
+bench: build ## the figures of the design, into bench-out/
+	$(GO) test -run '^$$' -bench . -benchtime 1s ./validate/... ./sync/... | tee bench-out.txt
+
+soak: ## the long runs
+	GRATTOIR_SOAK=1 $(GO) test -race -timeout 2h ./...
+
+fuzz: ## every fuzz target for half a minute
+	@.ci/fuzz 30s
+
+clean:
+	rm -rf bin bench-out demo-out
