@@ -1,0 +1,155 @@
+// Package policy holds the limits a lottery sets: what a shop may pay, when the clerk
+// confirms the cash, when a winner is identified, how long a prize may be claimed.
+// They are data, never constants: the zero Policy pays nothing above zero.
+// Start at Policy.
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"grattoir/validate/money"
+)
+
+// Policy is one version of the limits. All amounts are in Currency.
+type Policy struct {
+	Version           string
+	Currency          string       // ISO 4217; a prize in another currency is above every limit
+	ShopLimit         money.Amount // a shop pays prizes up to this, inclusive; larger ones go to the centre
+	ConfirmCashPrize  money.Amount // one prize of at least this asks whether the till holds enough; 0 = never
+	ConfirmCashTotal  money.Amount // the same for the total of a batch
+	IdentityPrize     money.Amount // a transaction of at least this identifies the winner (arrêté of 9 September 2021: 2 000 EUR); 0 = never
+	IdentityTotalOver money.Amount // one request of several prizes over this identifies the winner (same arrêté: 300 EUR); 0 = never
+	ClaimDays         int          // days from the closing notice, inclusive
+	unlimited         bool
+}
+
+// None is the policy of a question that asks none: a check with no daemon. Every winner is pay.
+func None() Policy { return Policy{Version: "none", unlimited: true} }
+
+// Validate refuses limits that contradict themselves.
+func (p Policy) Validate() error {
+	var errs []error
+	if p.Version == "" || p.Version == "none" {
+		errs = append(errs, fmt.Errorf("version %q: give the policy a name of its own", p.Version))
+	}
+	if len(p.Currency) != 3 {
+		errs = append(errs, fmt.Errorf("currency %q: want three letters, as EUR", p.Currency))
+	}
+	if p.ShopLimit <= 0 {
+		errs = append(errs, fmt.Errorf("shop limit %d: want more than 0", p.ShopLimit))
+	}
+	for name, a := range map[string]money.Amount{"cash confirmation for one prize": p.ConfirmCashPrize,
+		"cash confirmation for a total": p.ConfirmCashTotal, "identity for one prize": p.IdentityPrize, "identity for a total": p.IdentityTotalOver} {
+		if a < 0 {
+			errs = append(errs, fmt.Errorf("%s %d: want 0 (never) or more", name, a))
+		}
+	}
+	if p.ClaimDays < 1 || p.ClaimDays > 3650 {
+		errs = append(errs, fmt.Errorf("claim period of %d days: want 1 to 3650", p.ClaimDays))
+	}
+	return errors.Join(errs...)
+}
+
+// AboveShopLimit tells whether a prize is for the payment centre.
+func (p Policy) AboveShopLimit(a money.Amount, currency string) bool {
+	return !p.unlimited && (a > p.ShopLimit || currency != p.Currency)
+}
+
+// ConfirmsCash tells whether one prize asks the clerk to confirm the cash first.
+func (p Policy) ConfirmsCash(a money.Amount) bool {
+	return p.ConfirmCashPrize > 0 && a >= p.ConfirmCashPrize
+}
+
+// AsksIdentity tells whether one prize needs the winner's identity: at the limit, not only above it.
+func (p Policy) AsksIdentity(a money.Amount) bool {
+	return p.IdentityPrize > 0 && a >= p.IdentityPrize
+}
+
+// ClaimPeriodOver tells whether, at a trusted time, the prizes of an emission closed
+// on a date can no longer be claimed. The day is the day in Paris.
+func (p Policy) ClaimPeriodOver(closed Date, trusted time.Time) bool {
+	return !p.unlimited && LastClaimDay(closed, p.ClaimDays).Before(DateOf(trusted.In(paris())))
+}
+
+// paris is the zone of the claim period. Where the machine lacks the zone's rules
+// it falls an hour short: UTC-1 ends the day later than Paris does, so nobody loses a right.
+func paris() *time.Location {
+	if loc, err := time.LoadLocation("Europe/Paris"); err == nil {
+		return loc
+	}
+	return time.FixedZone("UTC-1", -3600)
+}
+
+// Date is a calendar day with no zone. The zero Date is no date.
+type Date struct {
+	Year  int
+	Month time.Month
+	Day   int
+}
+
+// DateOf is the calendar day of t in t's own zone.
+func DateOf(t time.Time) Date {
+	y, m, d := t.Date()
+	return Date{y, m, d}
+}
+
+// ParseDate reads YYYY-MM-DD, a day that exists.
+func ParseDate(s string) (Date, error) {
+	t, err := time.Parse(time.DateOnly, s)
+	if err != nil {
+		return Date{}, fmt.Errorf("date %.20q: want a day as 2001-04-01", s)
+	}
+	return DateOf(t), nil
+}
+
+func (d Date) String() string { return fmt.Sprintf("%04d-%02d-%02d", d.Year, d.Month, d.Day) }
+
+// IsZero tells whether d is no date.
+func (d Date) IsZero() bool { return d == Date{} }
+
+// Add gives the day n days later.
+func (d Date) Add(n int) Date { return DateOf(d.noon().AddDate(0, 0, n)) }
+
+// Before tells whether d is an earlier day than e.
+func (d Date) Before(e Date) bool { return d.noon().Before(e.noon()) }
+
+func (d Date) noon() time.Time { return time.Date(d.Year, d.Month, d.Day, 12, 0, 0, 0, time.UTC) }
+
+// LastClaimDay is the last day on which a prize of an emission may be claimed: the
+// days run from the closing notice, inclusive; a last day that is a Sunday or a
+// French public holiday moves to the next working day (règlement général, article 10).
+func LastClaimDay(closed Date, days int) Date {
+	last := closed.Add(days)
+	for last.noon().Weekday() == time.Sunday || Holiday(last) {
+		last = last.Add(1)
+	}
+	return last
+}
+
+// Holiday tells whether d is a public holiday in all of metropolitan France
+// (Code du travail, article L3133-1).
+func Holiday(d Date) bool {
+	switch (Date{0, d.Month, d.Day}) {
+	case Date{0, time.January, 1}, Date{0, time.May, 1}, Date{0, time.May, 8}, Date{0, time.July, 14},
+		Date{0, time.August, 15}, Date{0, time.November, 1}, Date{0, time.November, 11}, Date{0, time.December, 25}:
+		return true
+	}
+	easter := Easter(d.Year)
+	return d == easter.Add(1) || d == easter.Add(39) || d == easter.Add(50)
+}
+
+// Easter is Easter Sunday of a year of the Gregorian calendar, by the method
+// published anonymously in Nature, 20 April 1876.
+func Easter(year int) Date {
+	a, b, c := year%19, year/100, year%100
+	d, e := b/4, b%4
+	g := (8*b + 13) / 25
+	h := (19*a + b - d - g + 15) % 30
+	i, k := c/4, c%4
+	l := (32 + 2*e + 2*i - h - k) % 7
+	m := (a + 11*h + 19*l) / 433
+	n := (h + l - 7*m + 90) / 25
+	return Date{year, time.Month(n), (h + l - 7*m + 33*n + 19) % 32}
+}
