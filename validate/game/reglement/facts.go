@@ -1,0 +1,434 @@
+package reglement
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"grattoir/validate/game"
+	"grattoir/validate/money"
+)
+
+// facts reads everything but the tables and the figures that belong to them.
+func (d *document) facts() game.Game {
+	var g game.Game
+	g.Offer = d.offer(&g)
+	g.Name = d.name(g.Offer)
+	g.Channel = d.channel()
+	g.Emissions = d.emissions()
+	g.Kind = d.kind(len(g.Emissions) > 0)
+	return g
+}
+
+var (
+	blockOf    = regexp.MustCompile(`(?i)\bblocs?\s+de\s+(` + run + `)(\s+millions?\s+d[e'])?\s*(tickets?|billets?|unités?\s+de\s+jeu|packs?)`)
+	belgianOf  = regexp.MustCompile(`(?i)(?:par\s+quantité\s+(?:de\s+|d')|biljetten\s+per\s+uitgifte\s*:\s*|\bper\s+|émission\s+(?:est\s+fixée\s+à|comprend)\s+)(?:(?:un|één|een)\s+)?(million|miljoen|` + run + `)(?:\s+(?:de\s+)?(?:billets?|biljetten)|\s*[:(,;.]|\s+of\b|\s*$)`)
+	priceOf    = regexp.MustCompile(`(?i)(?:prix\s+(?:de\s+vente\s+)?(?:unitaire\s+)?(?:(?:du|d'un|de\s+chaque|par)\s+(?:ticket|billet|pack)|des\s+(?:tickets|billets)|de\s+l'unité\s+de\s+jeu|d'une\s+unité\s+de\s+jeu)?\s*(?:est|sont)\s+fixés?\s+à\s+|verkoopprijs\s*(?:van\s+een\s+biljet\s*)?(?:is\s+vastgesteld\s+op|:)?\s*|prix\s+de\s+vente\s*:\s*)`)
+	offerOf    = regexp.MustCompile(`(?i)offre\s+commune\b[^.]{0,120}?prix\s+de\s+vente\s+est\s+fixé\s+à\s+`)
+	partOf     = regexp.MustCompile(`(?i)^\s*(?:;|:|-|et|,|\.)*\s*(?:-\s*)?(` + run + ` ?(?:` + sign + `)?)\s*pour\s+le\s+jeu\s+` + quoted)
+	sharesFrom = regexp.MustCompile(`(?i)se\s+décompose\s+comme\s+suit\s*:?`)
+	joins      = regexp.MustCompile(`(?i)\bdispose\s+(?:de\s+|d')(` + run + `|[a-zé]+)\s+participations?\b`)
+	joinPrice  = regexp.MustCompile(`(?i)prix\s+(?:unitaire\s+)?de\s+(?:cette|chaque|la)\s+participation\s+(?:étant|est)\s+(?:fixé\s+à|de)\s+`)
+	unitWord   = regexp.MustCompile(`(?i)\bunités?\s+de\s+jeu\b`)
+	bareStakes = regexp.MustCompile(`(?i)\bmises?\s+de\s+(` + run + `(?:\s*,?\s*(?:,|ou|et)\s+` + run + `)+)\s*(?:[.;,)]|et\b|$)`)
+)
+
+// quoted matches a name between the quotation marks in use.
+const quoted = `(?:«|<<|“|")\s*([^«»<>“”"\n|]{1,80}?)\s*(?:»|>>|”|")`
+
+// prices reads block size, unit, price and currency, and names sums that lost
+// their sign.
+func (d *document) prices(g *game.Game) figures {
+	f := figures{unit: game.UnitTicket}
+	d.block(&f)
+	if f.blockSize == nil && unitWord.MatchString(d.text) {
+		f.unit = game.UnitGame
+	}
+	currencies := map[string]bool{}
+	for _, at := range moneyInWords.FindAllStringIndex(d.text, -1) {
+		if s, _, ok := leadingSum(d.text[at[0]:at[1]]); ok && s.currency != "" {
+			currencies[s.currency] = true
+		}
+	}
+	if len(currencies) == 1 {
+		for f.currency = range currencies {
+		}
+	}
+	var prices []money.Amount
+	for _, m := range priceOf.FindAllStringIndex(d.text, -1) {
+		if offerOf.MatchString(d.text[max(0, m[0]-160):m[1]]) {
+			continue // the bundle's price, not the game's own
+		}
+		sums, rest := leadingSums(d.text[m[1]:])
+		for _, s := range sums {
+			if s.currency == "" && !lostSign.MatchString(rest) {
+				continue // not a price, or a text that stops inside it
+			}
+			if s.currency == "" {
+				g.Findings = append(g.Findings, missingUnit(s.text, f.currency, d.line(m[0])))
+			}
+			if manyOfOne.MatchString(s.text) {
+				f := missingUnit(s.text, "", d.line(m[0]))
+				f.Message = fmt.Sprintf("line %d: %q: the unit does not go with the number; check the price", d.line(m[0]), s.text)
+				g.Findings = append(g.Findings, f)
+			}
+			if value, ok := s.minor(); ok && !contains(prices, value) {
+				prices = append(prices, value)
+			}
+		}
+	}
+	if len(prices) == 1 {
+		f.price = &prices[0]
+	}
+	f.several = len(prices) > 1
+	if m := bareStakes.FindStringSubmatchIndex(d.text); m != nil {
+		g.Findings = append(g.Findings, missingUnit(d.text[m[2]:m[3]], f.currency, d.line(m[0])))
+	}
+	return f
+}
+
+func contains(prices []money.Amount, value money.Amount) bool {
+	for _, p := range prices {
+		if p == value {
+			return true
+		}
+	}
+	return false
+}
+
+func missingUnit(printed, currency string, line int) game.Finding {
+	f := game.Finding{Code: game.UnitMissing, Printed: &printed, Message: fmt.Sprintf("line %d: %q is printed without its currency", line, printed)}
+	if currency != "" {
+		f.Computed = &currency
+	}
+	return f
+}
+
+// leadingSums reads a list of sums: "0,5 EUR, 1 EUR ou 2 EUR". A list whose last
+// sum alone has a sign shares it ("3 ou 6 F").
+func leadingSums(text string) (out []sum, rest string) {
+	text = strings.ReplaceAll(text[:min(len(text), 200)], "\n", " ")
+	for {
+		s, after, ok := leadingSum(text)
+		if !ok {
+			break
+		}
+		out = append(out, s)
+		rest = strings.TrimLeft(after, " ")
+		trimmed := strings.TrimLeft(strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(rest, ","), "ou "), "et "), " ")
+		trimmed = strings.TrimPrefix(trimmed, "ou ")
+		if trimmed == rest {
+			break
+		}
+		text = trimmed
+	}
+	for i := range out {
+		if out[i].currency == "" {
+			out[i].currency = out[len(out)-1].currency
+		}
+	}
+	return out, rest
+}
+
+// manyOfOne matches "1 Euros": a unit that fits another number.
+var manyOfOne = regexp.MustCompile(`(?i)^1 ?(?:euros|francs)$`)
+
+// lostSign matches what follows a price whose sign was lost: the sentence ends or goes on.
+var lostSign = regexp.MustCompile(`^[,.;)]`)
+
+// block reads the block size where the text names one only.
+func (d *document) block(f *figures) {
+	var sizes []int64
+	add := func(text string, times int64, at int) {
+		n, ok := integer(text)
+		if !ok || n < 1 || n > 1<<40 {
+			return
+		}
+		n *= times
+		for _, have := range sizes {
+			if have == n {
+				return
+			}
+		}
+		if len(sizes) == 0 {
+			f.blockAt = at
+		}
+		sizes = append(sizes, n)
+	}
+	for _, m := range blockOf.FindAllStringSubmatchIndex(d.text, -1) {
+		times := int64(1)
+		if m[4] >= 0 {
+			times = 1_000_000
+		}
+		add(d.text[m[2]:m[3]], times, m[0])
+		f.unit = unitOf(d.text[m[6]:m[7]])
+	}
+	if len(sizes) == 0 {
+		for _, m := range belgianOf.FindAllStringSubmatchIndex(d.text, -1) {
+			if text := d.text[m[2]:m[3]]; strings.HasPrefix(strings.ToLower(text), "m") {
+				add("1", 1_000_000, m[0])
+			} else {
+				add(text, 1, m[0])
+			}
+		}
+	}
+	if len(sizes) == 1 {
+		f.blockSize = &sizes[0]
+	}
+}
+
+// offer reads a combined offer and checks its shares.
+func (d *document) offer(g *game.Game) *game.Offer {
+	m := offerOf.FindStringIndex(d.text)
+	if m == nil {
+		return nil
+	}
+	price, _, ok := leadingSum(d.text[m[1]:])
+	if !ok {
+		return nil
+	}
+	offer := &game.Offer{}
+	if value, ok := price.minor(); ok {
+		offer.SalePrice = &value
+	}
+	var shares []sum
+	if from := sharesFrom.FindStringIndex(d.text[m[1]:]); from != nil {
+		rest := d.text[m[1]+from[1]:]
+		for part := partOf.FindStringSubmatchIndex(rest); part != nil; part = partOf.FindStringSubmatchIndex(rest) {
+			if s, ok := wholeSum(rest[part[2]:part[3]]); ok {
+				shares = append(shares, s)
+				offer.Parts = append(offer.Parts, game.Part{Game: rest[part[4]:part[5]], Minor: s.minorText()})
+			}
+			rest = rest[part[1]:]
+		}
+	}
+	line := d.line(m[0])
+	if whole, ok := addSums(shares); len(shares) > 0 && (!ok || whole != scaled(price)) {
+		g.Findings = append(g.Findings, shareSum(price.text, "", fmt.Sprintf("line %d: the shares of the offer do not add up to its price of %s", line, price.text)))
+	}
+	if m := joins.FindStringSubmatchIndex(d.text); m != nil {
+		if n, ok := smallNumber(d.text[m[2]:m[3]]); ok {
+			offer.Participations = &n
+			d.participations(g, shares, n)
+		}
+	}
+	return offer
+}
+
+// participations checks that the participations cost the other game's share.
+func (d *document) participations(g *game.Game, shares []sum, n int64) {
+	m := joinPrice.FindStringIndex(d.text)
+	if m == nil || len(shares) != 2 {
+		return
+	}
+	each, _, ok := leadingSum(d.text[m[1]:])
+	if product, err := money.Amount(scaled(each)).Times(n); ok && (err != nil || int64(product) != scaled(shares[1])) {
+		g.Findings = append(g.Findings, shareSum(each.text, shares[1].text,
+			fmt.Sprintf("line %d: %d participations at %s are not the share of %s", d.line(m[0]), n, each.text, shares[1].text)))
+	}
+}
+
+func shareSum(printed, computed, message string) game.Finding {
+	f := game.Finding{Code: game.ShareSum, Printed: &printed, Message: message}
+	if computed != "" {
+		f.Computed = &computed
+	}
+	return f
+}
+
+// scaled is a sum in ten-thousandths of the currency's unit, -1 when it is finer or too large.
+func scaled(s sum) int64 {
+	digits := money.Amount(s.digits)
+	var err error
+	for i := s.scale; i < 4 && err == nil; i++ {
+		digits, err = digits.Times(10)
+	}
+	if err != nil || s.scale > 4 {
+		return -1
+	}
+	return int64(digits)
+}
+
+func addSums(sums []sum) (int64, bool) {
+	var all money.Amount
+	for _, s := range sums {
+		part := scaled(s)
+		var err error
+		if all, err = all.Add(money.Amount(part)); part < 0 || err != nil {
+			return 0, false
+		}
+	}
+	return int64(all), true
+}
+
+func smallNumber(text string) (int64, bool) {
+	switch strings.ToLower(text) {
+	case "un", "une":
+		return 1, true
+	case "deux":
+		return 2, true
+	case "trois":
+		return 3, true
+	case "quatre":
+		return 4, true
+	case "cinq":
+		return 5, true
+	case "six":
+		return 6, true
+	case "sept":
+		return 7, true
+	case "huit":
+		return 8, true
+	case "neuf":
+		return 9, true
+	case "dix":
+		return 10, true
+	}
+	return integer(text)
+}
+
+var (
+	title      = regexp.MustCompile(`(?im)^[^\p{L}\n]*(?:modifications?[^«"\n]*|additif[^«"\n]*|avis[^«"\n]*)?règlement\s+(?:particulier\s+)?(?:du|des)\s+jeux?\b[^«"<“\n|]*` + quoted + `(.*)$`)
+	bareTitle  = regexp.MustCompile(`(?m)^(?:Règlement|RÈGLEMENT) particulier du jeu (?:de grattage |de loterie instantanée )?(?:dénommé )?([\p{Lu}0-9][^\n|«"(]{1,60}?)\s*$`)
+	ownName    = regexp.MustCompile(`(?i)(?:codes?\s+jeux?\s+du\s+jeu|lots\s+du\s+jeu|prix\s+du\s+jeu|description\s+du\s+jeu|participation\s+aux?\s+jeux?|participation\s+au\s+jeu)\s+` + quoted)
+	fractioned = regexp.MustCompile(`(?i)\ble\s+jeu\s+` + quoted + `\s+est\s+fractionné`)
+	lottery    = regexp.MustCompile(`(?i)\b(?:loterie|loterij|jeu)\b[^«"“\n|]{0,80}?\b(?:appelée|dénommée|intitulée|genaamd|genoemd)\s+` + quoted)
+	mention    = regexp.MustCompile(`(?i)\b(?:le|du|au)\s+jeu\s+` + quoted)
+	stageName  = regexp.MustCompile(`(?i)^(?:jeu|bonus|zone|étape)\b`)
+)
+
+// name finds the game's own name: in the title, in the sentences that speak of
+// the game itself, at last the only game mentioned. Two candidates are none.
+func (d *document) name(offer *game.Offer) string {
+	if all := title.FindAllStringSubmatch(d.text, -1); len(all) > 0 {
+		if strings.ContainsAny(all[0][2], "«“") {
+			return "" // a text about several games
+		}
+		return all[0][1]
+	}
+	if m := bareTitle.FindStringSubmatch(d.text); m != nil {
+		return m[1]
+	}
+	for _, pattern := range []*regexp.Regexp{fractioned, ownName, lottery, mention} {
+		names := map[string]bool{}
+		first := ""
+		for _, m := range pattern.FindAllStringSubmatch(d.text, -1) {
+			if stageName.MatchString(m[1]) || pattern == mention && d.partner(m[1], offer) {
+				continue
+			}
+			if first == "" {
+				first = m[1]
+			}
+			names[strings.ToLower(m[1])] = true
+		}
+		if len(names) == 1 {
+			return first
+		}
+	}
+	return ""
+}
+
+// partner reports whether a name is that of the other game of an offer.
+func (d *document) partner(name string, offer *game.Offer) bool {
+	return offer != nil && len(offer.Parts) > 1 && name != offer.Parts[0].Game
+}
+
+var (
+	online  = regexp.MustCompile(`(?i)\b(?:par|sur)\s+internet\b|unités?\s+de\s+jeu\b`)
+	onPaper = regexp.MustCompile(`(?i)\btickets?\b|\bbillets?\b|\bbiljet(?:ten)?\b|jeux?\s+de\s+grattage`)
+)
+
+func (d *document) channel() game.Channel {
+	switch {
+	case online.MatchString(d.text):
+		return game.Internet
+	case onPaper.MatchString(d.text):
+		return game.Ticket
+	}
+	return ""
+}
+
+var (
+	opensAmendment = regexp.MustCompile(`(?im)\A\s*["«“]\s*art|^[^\p{L}\n]*(?:modifications?|additif|avenant)\b`)
+	amends         = regexp.MustCompile(`(?i)(?:articles?|sous-articles?)\s+[0-9][0-9. ,et]*\s*(?:est|sont)?\s*(?:ainsi\s+)?(?:ajouté|remplacé|supprimé|modifié|abrogé|complété)|suppression\s+de\s+«`)
+	opensNotice    = regexp.MustCompile(`(?im)\A[^\p{L}]*avis\b`)
+	regulates      = regexp.MustCompile(`(?im)le\s+présent\s+règlement|^[^\p{L}\n]*art(?:icle|\.)\s+[0-9]|règlement\s+particulier`)
+)
+
+func (d *document) kind(emissions bool) game.Kind {
+	switch {
+	case opensNotice.MatchString(d.text):
+		return game.Notice
+	case opensAmendment.MatchString(d.text[:min(len(d.text), 2000)]), amends.MatchString(d.text):
+		return game.Amendment
+	case regulates.MatchString(d.text), priceOf.MatchString(d.text), blockOf.MatchString(d.text):
+		return game.Regulation
+	case emissions:
+		return game.Notice
+	}
+	return game.Other
+}
+
+var (
+	emissionOf = regexp.MustCompile(`(?i)[ée]mission\s+n(?:o|°)?\.?\s*([0-9]{1,3})\b`)
+	codeOf     = regexp.MustCompile(`(?i)\bcodes?\s+jeux?\s*(?:n[o°]\s*)?[:=]?\s*([0-9]{3,6})\b`)
+	opensOn    = regexp.MustCompile(`(?i)(?:à\s+(?:compter|partir)\s+du|mise?\s+en\s+vente\s+le|en\s+vente\s+le)\s+` + date)
+	closesOn   = regexp.MustCompile(`(?i)\bcl(?:ôtur|otur|os)\p{L}*\s+(?:(?:est\s+)?(?:fixée\s+)?(?:le|au|du)\s+)?` + date)
+)
+
+const date = `([0-9]{1,2}(?:er)?)\s+(janvier|février|fevrier|mars|avril|mai|juin|juillet|août|aout|septembre|octobre|novembre|décembre|decembre)\s+([0-9]{4})`
+
+// emissions reads print runs. Each owns the text up to the next one.
+func (d *document) emissions() []game.Emission {
+	var out []game.Emission
+	starts := emissionOf.FindAllStringSubmatchIndex(d.text, -1)
+	for i, m := range starts {
+		end := min(len(d.text), m[1]+400)
+		if i+1 < len(starts) {
+			end = min(end, starts[i+1][0])
+		}
+		number := d.text[m[2]:m[3]]
+		e := game.Emission{Number: &number}
+		fillEmission(&e, d.text[m[1]:end])
+		if e.GameCode != nil || e.Opens != nil || e.Closes != nil {
+			out = append(out, e)
+		}
+	}
+	if len(out) == 0 {
+		if m := codeOf.FindStringIndex(d.text); m != nil {
+			var e game.Emission
+			fillEmission(&e, d.text[m[0]:min(len(d.text), m[1]+400)])
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func fillEmission(e *game.Emission, text string) {
+	if m := codeOf.FindStringSubmatch(text); m != nil {
+		e.GameCode = &m[1]
+	}
+	if m := opensOn.FindStringSubmatch(text); m != nil {
+		e.Opens = isoDate(m[1:])
+	}
+	if m := closesOn.FindStringSubmatch(text); m != nil {
+		e.Closes = isoDate(m[1:])
+	}
+}
+
+// isoDate turns day, French month and year into a date, nil for a day that the
+// calendar lacks.
+func isoDate(parts []string) *string {
+	month := map[string]string{"janvier": "01", "février": "02", "fevrier": "02", "mars": "03", "avril": "04", "mai": "05", "juin": "06", "juillet": "07",
+		"août": "08", "aout": "08", "septembre": "09", "octobre": "10", "novembre": "11", "décembre": "12", "decembre": "12"}[strings.ToLower(parts[1])]
+	day := strings.TrimSuffix(strings.ToLower(parts[0]), "er")
+	if len(day) == 1 {
+		day = "0" + day
+	}
+	text := parts[2] + "-" + month + "-" + day
+	if _, err := time.Parse(time.DateOnly, text); err != nil {
+		return nil
+	}
+	return &text
+}

@@ -1,0 +1,292 @@
+package reglement
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/text/encoding/charmap"
+
+	"grattoir/validate/game"
+	"grattoir/validate/money"
+)
+
+func parse(t *testing.T, text string) game.Game {
+	t.Helper()
+	g, err := Parse(strings.NewReader(text))
+	if err != nil {
+		t.Fatalf("%q: %v", text, err)
+	}
+	return g
+}
+
+func rows(table game.Table) string {
+	var parts []string
+	for _, row := range table.Rows {
+		parts = append(parts, fmt.Sprintf("%dx%d", row.Count, row.Amount))
+	}
+	return strings.Join(parts, " ")
+}
+
+func codes(g game.Game) string {
+	var parts []string
+	for _, f := range g.Findings {
+		parts = append(parts, string(f.Code))
+	}
+	return strings.Join(parts, " ")
+}
+
+const frame = "Règlement particulier du jeu « Essai »\n\nChaque émission est répartie en blocs de 10 000 tickets. Le prix de vente du ticket est fixé à 2 €.\n\nArticle 3\nLots\n\nPour chaque bloc, le tableau de lots est le suivant :\n\n"
+
+// One small table in every layout that regulations have used.
+func TestParseReadsTheSameTableInEveryLayout(t *testing.T) {
+	layouts := map[string]string{
+		"one line":                         "| Nombre de lots |Montant du lot| Total | |---|---|---| | 2 lots de | 1 000 € | 2 000 € | | 300 lots de | 20 € | 6 000 € | |302 lots formant un total de| 8 000 € | |",
+		"lines, total in the third column": "| Nombre de lots | Montant du lot | Total |\n|---|---|---|\n| 2 lots de | 1 000 € | 2 000 € |\n| 300 lots de | 20 € | 6 000 € |\n| 302 lots formant un total de | | 8 000 € |",
+		"cell to a line":                   "NOMBRE DE LOTS\n\nMONTANT DU LOT\n\nTOTAL\n\n2 lots de\n\n1 000 €\n\n2 000 €\n\n300 lots de\n\n20 €\n\n6 000 €\n\nSoit 302 lots formant un total de\n\n8 000 €\n",
+		"pipe behind each cell":            "NOMBRE DE LOTS |\nMONTANT DU LOT |\nTOTAL |\n---|---|---|\n2 lots de |\n1 000 € |\n2 000 € |\n300 lots de |\n20 € |\n6 000 € |\n302 lots formant un total de |\n8 000 € |\n",
+		"columns of spaces":                "Nombre de lots      Montant du lot     Total\n   2 lots de        1 000 €      2 000 €\n 300 lots de           20 €      6 000 €\n 302 lots formant un total de    8 000 €\n",
+		"tabs":                             "Nombre de lots\tMontant\tTotal\n2 lots de\t1 000 €\t2 000 €\n300 lots de\t20 €\t6 000 €\n302 lots formant un total de\t8 000 €\n",
+		"inline with colons":               "2 lots de 1 000 € : 2 000 €\n300 lots de 20 € : 6 000 €\n302 lots formant un total de 8 000 €\n",
+		"a sentence":                       "Les lots sont les suivants : 2 lots de 1 000 €, soit 2 000 € ; 300 lots de 20 €, soit 6 000 € ; soit 302 lots formant un total de 8 000 €.",
+		"equals signs":                     "| 2 lots de | 1 000 € = | 2 000 € | | 300 lots de | 20 € = | 6 000 € | | 302 lots formant un total de | 8 000 € | |",
+		"counts with no words":             "| Nombre de lots | Montant du lot (euros) | Total (euros) |\n| 2 | 1.000 | 2.000 |\n| 300 | 20,00 | 6.000,00 |\n| TOTAL 302 | 8.000 |\n",
+		"amounts first":                    "| Montant du lot | Nombre de lots | Total |\n| 1 000 € | 2 | 2 000 € |\n| 20 € | 300 | 6 000 € |\n| Total | 302 | 8 000 € |\n",
+		"EUR and euros":                    "2 lots de 1000 EUR = 2000 euros\n300 lots de 20 Euros = 6000 EUR\nTotal : 302 lots | 8000 EUR\n",
+		"sign in front":                    "| 2 lots de | € 1.000 | € 2.000 |\n| 300 lots de | € 20 | € 6.000 |\n| 302 lots formant un total de | € 8.000 |\n",
+		"ran together":                     "2 lots de 1 000 2 000 300 lots de 20 6 000\n302 lots formant un total de 8 000\n",
+		"HTML":                             "<table><tr><th>Nombre de lots</th><th>Montant du lot</th><th>Total</th></tr><tr><td>2 lots de</td><td align=\"right\">1&nbsp;000&nbsp;&euro;</td><td>2&#160;000 €</td></tr><tr><td>300 lots de</td><td>20 €</td><td>6 000 €</td></tr><tr><td><b>302 lots formant un total de</b></td><td></td><td>8 000 €</td></tr></table>",
+		"no-break spaces":                  "| 2 lots de | 1\u202f000\u00a0€ | 2\u202f000\u00a0€ |\n| 300 lots de | 20\u00a0€ | 6\u202f000\u00a0€ |\n| 302 lots formant un total de | 8\u202f000\u00a0€ |\n",
+		"Windows line ends":                "2 lots de\r\n1 000 €\r\n2 000 €\r\n300 lots de\r\n20 €\r\n6 000 €\r\n302 lots formant un total de\r\n8 000 €\r\n",
+		"the foot of a page inside":        "2 lots de 1 000 € : 2 000 €\n\nJournal officiel, texte 6 sur 80\n\n300 lots de 20 € : 6 000 €\n302 lots formant un total de 8 000 €\n",
+		"ranks":                            "Rang | Nombre de lots | Montant unitaire | Montant total\n1 | 2 | 1 000 € | 2 000 €\n2 | 300 | 20 € | 6 000 €\nTotal | 302 | | 8 000 €\n",
+		"amount, then count":               "1 000 € : 2 lots\n20 € : 300 lots\nTotal : 302 lots, 8 000 €\n",
+		"each in a list":                   "- 2 lots de 1 000 euros chacun ;\n- 300 lots de 20 euros chacun ;\nsoit un total de 302 lots pour 8 000 euros.\n",
+		"totals in the sentence":           "Les lots sont répartis dans la proportion de 302 lots d'une valeur totale de 8 000 EUR pour chaque bloc de 10 000 tickets, conformément au tableau ci-après :\n2 lots de 1 000 EUR\n300 lots de 20 EUR\n",
+	}
+	for name, table := range layouts {
+		t.Run(name, func(t *testing.T) {
+			g := parse(t, frame+table+"\n\nArticle 4\nLe joueur gratte 3 cases.\n")
+			if len(g.Tables) != 1 || rows(g.Tables[0]) != "2x100000 300x2000" {
+				t.Fatalf("tables %+v", g.Tables)
+			}
+			table := g.Tables[0]
+			if g.Status != game.Complete || *table.BlockSize != 10_000 || *table.Price != 200 || table.Currency != "EUR" || *table.PrintedCount != 302 || *table.PrintedTotal != 800_000 {
+				t.Errorf("status %s, %d tickets at %d %s, %d prizes, %d; findings %s", g.Status, *table.BlockSize, *table.Price, table.Currency, *table.PrintedCount, *table.PrintedTotal, codes(g))
+			}
+			if g.ID != "essai" || g.Kind != game.Regulation || g.Channel != game.Ticket {
+				t.Errorf("id %q kind %q channel %q", g.ID, g.Kind, g.Channel)
+			}
+		})
+	}
+}
+
+func TestParseReadsLatin1AndWindows1252(t *testing.T) {
+	text := frame + "2 lots de 1 000 € : 2 000 €\n300 lots de 20 € : 6 000 €\n302 lots formant un total de 8 000 €\n"
+	encoded, err := charmap.Windows1252.NewEncoder().String(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g := parse(t, encoded); g.Status != game.Complete || g.Name != "Essai" || *g.Tables[0].PrintedTotal != 800_000 {
+		t.Errorf("Windows-1252: %+v", g)
+	}
+	encoded, err = charmap.ISO8859_1.NewEncoder().String(strings.ReplaceAll(text, "€", "EUR"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g := parse(t, encoded); g.Status != game.Complete || g.Name != "Essai" {
+		t.Errorf("Latin-1: %+v", g)
+	}
+}
+
+func TestParseNamesWhatIsWrongWithThePrint(t *testing.T) {
+	tests := []struct {
+		name, table, codes, rows string
+		status                   game.Status
+	}{
+		{"row total", "2 lots de 1 000 € : 3 000 €\n300 lots de 20 € : 6 000 €\n302 lots formant un total de 8 000 €", "row-total", "2x100000 300x2000", game.Inconsistent},
+		{"total", "2 lots de 1 000 € : 2 000 €\n300 lots de 20 € : 6 000 €\n302 lots formant un total de 8 001 €", "total-sum", "2x100000 300x2000", game.Inconsistent},
+		{"count", "2 lots de 1 000 € : 2 000 €\n300 lots de 20 € : 6 000 €\n303 lots formant un total de 8 000 €", "count-sum", "2x100000 300x2000", game.Inconsistent},
+		{"a misprinted count", "2 lots de 1 000 € : 2 000 €\n30 lots de 20 € : 6 000 €\n302 lots formant un total de 8 000 €", "row-total count-sum total-sum count-misprint", "2x100000 30x2000", game.Inconsistent},
+		{"degree sign for a zero", "1° lots de 1 000 € : 10 000 €\n300 lots de 20 € : 6 000 €\n310 lots formant un total de 16 000 €", "count-misprint", "10x100000 300x2000", game.Inconsistent},
+		{"degree sign for nothing", "1° lots de 1 000 € : 1 000 €\n300 lots de 20 € : 6 000 €\n301 lots formant un total de 7 000 €", "count-misprint", "1x100000 300x2000", game.Inconsistent},
+		{"degree sign without proof", "1° lots de 1 000 €\n300 lots de 20 €\n310 lots formant un total de 16 000 €", "rows-missing count-sum total-sum", "300x2000", game.Incomplete},
+		{"sign lost", "2 lots de 1 000 € : 2 000\n300 lots de 20 € : 6 000 €\n302 lots formant un total de 8 000 €", "unit-missing", "2x100000 300x2000", game.Complete},
+		{"all signs lost", "2 lots de 1 000 : 2 000\n300 lots de 20 : 6 000\n302 lots formant un total de 8 000", "unit-missing", "2x100000 300x2000", game.Complete},
+		{"one prize, many counted", "2 lot de 1 000 € : 2 000 €\n300 lots de 20 € : 6 000 €\n302 lots formant un total de 8 000 €", "count-misprint", "2x100000 300x2000", game.Complete},
+		{"letter in an amount", "| 2 lots de | 1 O00 € | 2 000 € | | 300 lots de | 20 € | 6 000 € | |302 lots formant un total de| 8 000 € |", "rows-missing count-sum total-sum", "300x2000", game.Incomplete},
+		{"no total row", "2 lots de 1 000 € : 2 000 €\n300 lots de 20 € : 6 000 €", "truncated", "2x100000 300x2000", game.Incomplete},
+		{"other currency", "2 lots de 1 000 F : 2 000 €\n300 lots de 20 € : 6 000 €\n302 lots formant un total de 8 000 €", "rows-missing", "2x100000 300x2000", game.Incomplete},
+		{"one in words", "| Nombre de lots | Montant du lot | Total |\n| un lot de | 1 000 € | 1 000 € |\n| 300 lots de | 20 € | 6 000 € |\n|301 lots formant un total de| 7 000 €|", "", "1x100000 300x2000", game.Complete},
+		{"wrong chance", "Nombre de lots | Montant (euros) | Total | 1 chance de gain sur |\n2 | 1.000 | 2.000 | 5 000 |\n300 | 20 | 6.000 | 34,33 |\nTOTAL 302 | TOTAL 8.000 | TOTAL 33,11 |", "row-total", "2x100000 300x2000", game.Inconsistent},
+		{"trip", "| 2 lots de | 1 000 € | 2 000 € | | 3 lots de | un voyage à Rome | 1 500 € | | 300 lots de | 20 € | 6 000 € | |305 lots formant un total de| 9 500 € |", "not-money", "2x100000 300x2000", game.Complete},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			g := parse(t, frame+test.table+"\n\nArticle 4\nLe joueur gratte 3 cases.\n")
+			if len(g.Tables) != 1 {
+				t.Fatalf("%d tables", len(g.Tables))
+			}
+			if rows(g.Tables[0]) != test.rows || g.Status != test.status || codes(g) != test.codes {
+				t.Errorf("rows %s, status %s, findings %s\nwant %s, %s, %s", rows(g.Tables[0]), g.Status, codes(g), test.rows, test.status, test.codes)
+			}
+		})
+	}
+}
+
+// A text cut at any place gives only rows that the whole has, and is complete
+// only when the whole table was there.
+func TestParseInventsNothingFromACutText(t *testing.T) {
+	whole, err := os.ReadFile("testdata/bingo.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := parse(t, string(whole))
+	table := full.Tables[0]
+	for cut := 500; cut < 1130; cut++ {
+		g := parse(t, string(whole[:cut]))
+		for _, got := range g.Tables {
+			for i, row := range got.Rows {
+				if i >= len(table.Rows) || row.Count != table.Rows[i].Count || row.Amount != table.Rows[i].Amount || (row.PrintedTotal != nil && *row.PrintedTotal != *table.Rows[i].PrintedTotal) {
+					t.Errorf("cut at %d (%q): row %d is %+v", cut, whole[cut-12:cut], i, row)
+				}
+			}
+			if got.PrintedCount != nil && *got.PrintedCount != *table.PrintedCount || got.PrintedTotal != nil && *got.PrintedTotal != *table.PrintedTotal {
+				t.Errorf("cut at %d (%q): totals of %v, %v", cut, whole[cut-12:cut], *got.PrintedCount, got.PrintedTotal)
+			}
+			if got.PrintedTotal == nil && g.Status != game.Incomplete {
+				t.Errorf("cut at %d (%q): %s", cut, whole[cut-12:cut], g.Status)
+			}
+		}
+		if len(g.Findings) > 1 {
+			t.Errorf("cut at %d (%q): findings %s", cut, whole[cut-12:cut], codes(g))
+		}
+	}
+}
+
+func TestParseReadsTheBingoRegulation(t *testing.T) {
+	g := parseFile(t, "testdata/bingo.txt")
+	if g.Name != "Bingo" || g.ID != "bingo" || g.Kind != game.Regulation || g.Channel != game.Ticket || g.Status != game.Complete || len(g.Findings) > 0 {
+		t.Errorf("%+v", g)
+	}
+	if len(g.Tables) != 1 {
+		t.Fatalf("%d tables: the lines of game 1 are no prize table", len(g.Tables))
+	}
+	table := g.Tables[0]
+	if want := "2x100000000 4x2000000 10x200000 17900x20000 60000x10000 250000x5000 120000x3000 1806000x2000"; rows(table) != want {
+		t.Errorf("rows %s", rows(table))
+	}
+	if *table.BlockSize != 9_000_000 || *table.Price != 1000 || *table.PrintedCount != 2_253_916 || *table.PrintedTotal != 6_390_000_000 {
+		t.Errorf("table %+v", table)
+	}
+}
+
+func TestParseSeparatesTheStakesOfAnInternetGame(t *testing.T) {
+	g := parse(t, "Règlement particulier du jeu de loterie instantanée offert par internet dénommé « Essai 20 000 »\n\nChaque émission est répartie en blocs de 1 000 unités de jeu. Le prix de vente de l'unité de jeu est fixé à 0,5 EUR, 1 EUR ou 2 EUR.\n\n"+
+		"3.1. Dans la proportion de 10 lots d'une valeur totale\nde 1 000 EUR pour chaque bloc de 1 000 unités de jeu à 0,5 EUR, conformément au tableau ci-après :\n"+
+		"3.2. Dans la proportion de 10 lots d'une valeur totale de 2 000 pour chaque bloc de 1 000 unités de jeu à 1 , conformément au tableau ci-après :\n"+
+		"4 lots de 200 EUR\n6 lots de 200 EUR\n")
+	if len(g.Tables) != 2 || g.ID != "essai-20000" || g.Status != game.Incomplete {
+		t.Fatalf("%+v", g)
+	}
+	for i, want := range []money.Amount{50, 100} {
+		if table := g.Tables[i]; *table.Stake != want || *table.Price != want || table.Unit != game.UnitGame || table.Currency != "EUR" {
+			t.Errorf("table %d: %+v", i, table)
+		}
+	}
+	if want := "rows-missing unit-missing unit-missing"; codes(g) != want {
+		t.Errorf("findings %s, want %s", codes(g), want)
+	}
+}
+
+func TestParseChecksTheSharesOfACombinedOffer(t *testing.T) {
+	text := "Participation aux jeux « ESSAI » et « SUPER »\nLes jeux « ESSAI » et « SUPER » constituent une offre commune de jeux dont le prix de vente est fixé à 3 € et se décompose comme suit :\n%s pour le jeu « ESSAI » ;\n%s pour le jeu « SUPER ».\nLe joueur dispose de trois participations au jeu « SUPER », le prix unitaire de chaque participation étant de 0,03 €.\n"
+	g := parse(t, fmt.Sprintf(text, "2,91 €", "0,09€"))
+	if g.Name != "ESSAI" || codes(g) != "" || *g.Offer.SalePrice != 300 || *g.Offer.Participations != 3 || !slices.Equal(g.Offer.Parts, []game.Part{{Game: "ESSAI", Minor: "291"}, {Game: "SUPER", Minor: "9"}}) {
+		t.Errorf("%+v %+v", g, g.Offer)
+	}
+	if g := parse(t, fmt.Sprintf(text, "2,90 €", "0,09 €")); codes(g) != "share-sum" {
+		t.Errorf("shares: %s", codes(g))
+	}
+	if g := parse(t, fmt.Sprintf(text, "2,8757 €", "0,1243 €")); codes(g) != "share-sum" || g.Offer.Parts[1].Minor != "12.43" {
+		t.Errorf("participations: %s %+v", codes(g), g.Offer)
+	}
+}
+
+func TestParseReadsTheDatesOfANotice(t *testing.T) {
+	g := parse(t, "Avis relatif au jeu « Essai »\nÉmission no 1, code jeu 07501 : vente à compter du 25 janvier 2001 ; clôture le 1er avril 2001. Émission n° 2, code jeu 07502 : vente à compter du 30 février 2001.\n")
+	if g.Kind != game.Notice || g.Status != game.NoTable || len(g.Emissions) != 2 {
+		t.Fatalf("%+v", g)
+	}
+	first, second := g.Emissions[0], g.Emissions[1]
+	if *first.Number != "1" || *first.GameCode != "07501" || *first.Opens != "2001-01-25" || *first.Closes != "2001-04-01" {
+		t.Errorf("first %+v", first)
+	}
+	if *second.GameCode != "07502" || second.Opens != nil || second.Closes != nil {
+		t.Errorf("30 February became a date: %v", *second.Opens)
+	}
+}
+
+func TestParseRefusesWhatIsNoTextAndSaysWhere(t *testing.T) {
+	tests := []struct {
+		name, text, want string
+		is               error
+	}{
+		{"empty", " \n", "empty", ErrNotText},
+		{"NUL", "ab\nc\x00d", "line 2, byte 5: NUL", ErrNotText},
+		{"control", "ab\x01", "line 1, byte 3", ErrNotText},
+		{"PDF", "%PDF-1.7\nabc", "PDF", ErrNotText},
+		{"damaged UTF-8", "règlement\n à 20 \xe2\x82 de", "line 2, byte 19", ErrNotText},
+		{"no Latin-1", "prix 20 \x81", "line 1, byte 9", ErrNotText},
+		{"too large", strings.Repeat("a", MaxSize+1), "4 MiB", ErrTooLarge},
+	}
+	for _, test := range tests {
+		if _, err := Parse(strings.NewReader(test.text)); !errors.Is(err, test.is) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v", test.name, err)
+		}
+	}
+}
+
+func TestParseNumberReadsEveryFormAndRefusesBrokenOnes(t *testing.T) {
+	for text, want := range map[string]number{
+		"1 000 000": {1_000_000, 0}, "1.000.000": {1_000_000, 0}, "1,000,000": {1_000_000, 0}, "17900": {17_900, 0}, "25.000,00": {2_500_000, 2},
+		"4,5": {45, 1}, "0,50": {50, 2}, "666,67": {66_667, 2}, "1,5243": {15_243, 4}, "2,000": {2000, 0}, "0,500": {500, 3}, "12.50": {1250, 2}, "0": {0, 0}, "1 234,56": {123_456, 2},
+	} {
+		if got, ok := parseNumber(text); !ok || got != want {
+			t.Errorf("%q = %v %v, want %v", text, got, ok, want)
+		}
+	}
+	for _, text := range []string{"1 00", "12 500 0", "1 0000", "0 500", "012", "1.00.000", "1 000.000", "1,2,3", "30° 000", "", "99999999999999999999", "1 000 00,5"} {
+		if got, ok := parseNumber(text); ok {
+			t.Errorf("%q was read as %v", text, got)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	whole, err := os.ReadFile("testdata/bingo.txt")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(string(whole[:1500]))
+	f.Add(frame + "2 lots de 1 000 € : 2 000 €\n300 lots de 20 € : 6 000 €\n302 lots formant un total de 8 000 €\n")
+	f.Add("1° lots de 1 000 € : 10 000 €\n16 lots de 300 600 lots de 20")
+	f.Add("Aantal loten per één miljoen : 253 950 (153 940 in geld, 100 010 in natura).\nIn geld : 40 loten van 1 000 EUR, 2 loten van 4 EUR.\nIn natura :\n 1. 100 000 biljetten ;\n 2. 10 cabrioletten. \"")
+	f.Add("proportion de 121 496 lots d'une valeur totale moyenne de 2 963 ")
+	f.Add("Nombre de lots | Montant (euros) | Total | 1 chance de gain sur |\n1 | 100.000 | 100.000 | 666,67 |\nTOTAL 1 | TOTAL100.000 |")
+	f.Fuzz(func(t *testing.T, text string) {
+		g, err := Parse(strings.NewReader(text))
+		if err != nil {
+			if !errors.Is(err, ErrNotText) && !errors.Is(err, ErrTooLarge) {
+				t.Errorf("refused for another reason: %v", err)
+			}
+			return
+		}
+		if err := g.Validate(); err != nil {
+			t.Errorf("accepted and inconsistent: %v", err)
+		}
+	})
+}
