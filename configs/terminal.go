@@ -1,0 +1,182 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	_ "embed"
+
+	"grattoir/validate/money"
+	"grattoir/validate/policy"
+)
+
+// Terminal is terminald's configuration file. Paths that are not absolute are taken
+// from the folder the file lies in.
+type Terminal struct {
+	Name         string    `toml:"name"`          // the terminal's own name, in every ledger entry
+	Language     string    `toml:"language"`      // fr or en: the first language of screens and slips
+	TimeZone     string    `toml:"time_zone"`     // of slips and screens
+	Data         string    `toml:"data"`          // folder of the ledger and the manifests
+	Socket       string    `toml:"socket"`        // of terminalctl
+	Keys         []string  `toml:"keys"`          // files of public keys that may sign manifests
+	Signatures   int       `toml:"signatures"`    // how many of them must have signed
+	ClaimKey     string    `toml:"claim_key"`     // file of central's public claim key, "" for none
+	StandAlone   bool      `toml:"stand_alone"`   // there is no central: every pack of a block that lies here is active
+	AcceptScaled bool      `toml:"accept_scaled"` // pay demonstration blocks
+	Operator     string    `toml:"operator"`      // who is signed on, until operators sign on themselves
+	ReserveMB    int64     `toml:"reserve_mb"`    // free space below which nothing is paid
+	Shop         Shop      `toml:"shop"`
+	Screen       Screen    `toml:"screen"`
+	Scanner      Scanner   `toml:"scanner"`
+	Printer      Printer   `toml:"printer"`
+	Policy       Policy    `toml:"policy"`
+	Allowance    Allowance `toml:"allowance"`
+}
+
+// Shop is what slips say of the point of sale.
+type Shop struct {
+	Name    string   `toml:"name"`
+	Address []string `toml:"address"`
+}
+
+// Screen is where the pages are served.
+type Screen struct {
+	Listen string `toml:"listen"` // host:port, loopback only; port 0 takes a free one
+}
+
+// Scanner is the barcode scanner's line.
+type Scanner struct {
+	Path     string `toml:"path"`
+	Baud     int    `toml:"baud"`
+	Parity   string `toml:"parity"`
+	DataBits int    `toml:"data_bits"`
+}
+
+// Printer is the receipt printer's line and model.
+type Printer struct {
+	Path    string `toml:"path"`
+	Baud    int    `toml:"baud"`
+	Flow    string `toml:"flow"`
+	Profile string `toml:"profile"`
+}
+
+// Policy are the limits, in minor units, until central sends signed ones.
+type Policy struct {
+	Version           string `toml:"version"`
+	Currency          string `toml:"currency"`
+	ShopLimit         int64  `toml:"shop_limit_minor"`
+	ConfirmCashPrize  int64  `toml:"confirm_cash_prize_minor"`
+	ConfirmCashTotal  int64  `toml:"confirm_cash_total_minor"`
+	IdentityPrize     int64  `toml:"identity_prize_minor"`
+	IdentityTotalOver int64  `toml:"identity_total_over_minor"`
+	ClaimDays         int    `toml:"claim_days"`
+}
+
+// Allowance bounds what is paid and not acknowledged by central; 0 is no bound.
+type Allowance struct {
+	Claims int64 `toml:"claims"`
+	Money  int64 `toml:"money_minor"`
+}
+
+// TerminalExample is the shipped example of a configuration, which a test loads.
+//
+//go:embed terminald.toml
+var TerminalExample []byte
+
+// LoadTerminal reads terminald's configuration from a file.
+func LoadTerminal(path string) (Terminal, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return Terminal{}, fmt.Errorf("configuration: %w", err)
+	}
+	c, err := ParseTerminal(path, text)
+	if err != nil {
+		return Terminal{}, err
+	}
+	c.resolve(filepath.Dir(path))
+	return c, nil
+}
+
+// ParseTerminal reads the text of a configuration. The errors name file, line and column.
+func ParseTerminal(name string, text []byte) (Terminal, error) {
+	c := Terminal{Language: string(money.French), TimeZone: "Europe/Paris", Signatures: 1, ReserveMB: 64,
+		Screen: Screen{Listen: "127.0.0.1:8087"}, Scanner: Scanner{Baud: 9600, Parity: "none", DataBits: 8},
+		Printer: Printer{Baud: 9600, Flow: "none", Profile: "generic-80"}}
+	if err := Decode(name, text, &c); err != nil {
+		return Terminal{}, err
+	}
+	if err := c.validate(); err != nil {
+		return Terminal{}, fmt.Errorf("%s:\n%w", name, err)
+	}
+	return c, nil
+}
+
+func (c Terminal) validate() error {
+	var errs []error
+	need := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("  "+format, args...))
+		}
+	}
+	need(c.Name != "" && len(c.Name) <= 64 && !strings.ContainsAny(c.Name, " \t\n"), "name = %q: give the terminal a name of 1 to 64 bytes without spaces", c.Name)
+	need(c.Language == "fr" || c.Language == "en", "language = %q: want \"fr\" or \"en\"", c.Language)
+	_, err := time.LoadLocation(c.TimeZone)
+	need(err == nil && c.TimeZone != "", "time_zone = %q: want a name as \"Europe/Paris\"", c.TimeZone)
+	need(c.Data != "", "data: name the folder for the ledger and the manifests")
+	need(c.Socket != "", "socket: name a path for terminalctl's socket")
+	need(len(c.Keys) > 0, "keys: name at least one file of a public key that signs manifests")
+	need(c.Signatures >= 1 && c.Signatures <= max(1, len(c.Keys)), "signatures = %d: want 1 to the number of keys, %d", c.Signatures, len(c.Keys))
+	need(c.StandAlone, "stand_alone = false: this version has no link to central yet; set stand_alone = true for a terminal on its own")
+	need(c.ReserveMB >= 1, "reserve_mb = %d: want 1 or more", c.ReserveMB)
+	need(c.Shop.Name != "", "shop.name: slips need the name of the point of sale")
+	need(loopback(c.Screen.Listen), "screen.listen = %q: want a loopback address and port, as \"127.0.0.1:8087\"", c.Screen.Listen)
+	need(c.Scanner.Path != "", "scanner.path: name the scanner's port, best one under /dev/serial/by-id")
+	need(c.Printer.Path != "", "printer.path: name the printer's port")
+	need(c.Allowance.Claims >= 0 && c.Allowance.Money >= 0, "allowance: want 0 (no bound) or more")
+	if err := c.Limits().Validate(); err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			errs = append(errs, fmt.Errorf("  policy: %s", line))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func loopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+// resolve makes the paths absolute, taken from dir.
+func (c *Terminal) resolve(dir string) {
+	abs := func(p *string) {
+		if *p != "" && !filepath.IsAbs(*p) {
+			*p = filepath.Join(dir, *p)
+		}
+	}
+	for _, p := range []*string{&c.Data, &c.Socket, &c.ClaimKey, &c.Scanner.Path, &c.Printer.Path} {
+		abs(p)
+	}
+	for i := range c.Keys {
+		abs(&c.Keys[i])
+	}
+}
+
+// Limits is the policy as the deciding part takes it.
+func (c Terminal) Limits() policy.Policy {
+	p := c.Policy
+	return policy.Policy{Version: p.Version, Currency: p.Currency, ShopLimit: money.Amount(p.ShopLimit), ConfirmCashPrize: money.Amount(p.ConfirmCashPrize),
+		ConfirmCashTotal: money.Amount(p.ConfirmCashTotal), IdentityPrize: money.Amount(p.IdentityPrize),
+		IdentityTotalOver: money.Amount(p.IdentityTotalOver), ClaimDays: p.ClaimDays}
+}
+
+// Manifests is the folder of the blocks.
+func (c Terminal) Manifests() string { return filepath.Join(c.Data, "manifests") }
+
+// Ledger is the ledger's file.
+func (c Terminal) Ledger() string { return filepath.Join(c.Data, "ledger.db") }

@@ -1,0 +1,33 @@
+package configs
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestShippedTerminalConfigurationLoads(t *testing.T) {
+	c, err := ParseTerminal("terminald.toml", TerminalExample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.AcceptScaled {
+		t.Error("the shipped example pays demonstration tickets")
+	}
+}
+
+func TestTerminalConfigurationNamesEveryFault(t *testing.T) {
+	_, err := ParseTerminal("t.toml", []byte("language = \"de\"\n[screen]\nlisten = \"0.0.0.0:80\"\n[policy]\nshop_limit_minor = -1\n"))
+	for _, want := range []string{"name", `language = "de"`, "loopback", "keys", "stand_alone", "shop limit -1", "printer.path"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("does not say %q: %v", want, err)
+		}
+	}
+}
+
+func TestMisspelledLimitIsNoLimitNowhere(t *testing.T) {
+	text := strings.Replace(string(TerminalExample), "shop_limit_minor", "shop_limt_minor", 1)
+	_, err := ParseTerminal("t.toml", []byte(text))
+	if err == nil || !strings.Contains(err.Error(), "t.toml:") || !strings.Contains(err.Error(), "shop_limit_minor") {
+		t.Fatal(err)
+	}
+}
