@@ -1,0 +1,152 @@
+package ledger
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"grattoir/validate"
+)
+
+// EntryVersion is the version of the entry's bytes. A later version is another number;
+// entries already written are never rewritten.
+const EntryVersion = 1
+
+// Kind is what an entry records.
+type Kind string
+
+// KindClaim is a payment, with a ClaimBody.
+const KindClaim Kind = "claim"
+
+// Hash is the SHA-256 of an entry's line.
+type Hash [sha256.Size]byte
+
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// Entry is one line of the journal. The line is written once and is what is hashed,
+// kept and sent; it is never made again from these fields.
+type Entry struct {
+	Version  int             `json:"v"`
+	Terminal string          `json:"terminal"`
+	Epoch    int64           `json:"epoch"`   // journal epoch, raised after a reset or a restore
+	Seq      int64           `json:"seq"`     // from 1, without a gap in one epoch
+	Boot     string          `json:"boot"`    // the machine's boot id
+	MonoMS   int64           `json:"mono_ms"` // monotonic milliseconds since that boot
+	Time     string          `json:"time"`    // the device's clock, a hint
+	Trusted  string          `json:"trusted"` // newest trusted time known, "" for none
+	Kind     Kind            `json:"kind"`
+	Body     json.RawMessage `json:"body"`
+	Prev     string          `json:"prev"` // hash of the entry before, 64 zeros before the first
+}
+
+// ClaimBody is the body of a claim. Fields that are not used yet are zero, never absent.
+type ClaimBody struct {
+	Claim       string           `json:"claim"` // id of the claim, 32 hexadecimal digits
+	Block       validate.BlockID `json:"block"`
+	Pack        uint32           `json:"pack"`
+	Ticket      uint16           `json:"ticket"`
+	Round       int              `json:"round"`
+	Tier        int              `json:"tier"`
+	AmountMinor int64            `json:"amount_minor"`
+	Currency    string           `json:"currency"`
+	OwnerEpoch  int64            `json:"owner_epoch"`
+	Policy      string           `json:"policy"`
+	Operator    string           `json:"operator"`
+	Entered     validate.Entered `json:"entered"`
+	FirstCheck  string           `json:"first_check"`
+	Opening     string           `json:"opening"` // base64, see SealOpening; "" without a claim key
+}
+
+// timeLayout is RFC 3339 in UTC with milliseconds, always 24 bytes.
+const timeLayout = "2006-01-02T15:04:05.000Z"
+
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(timeLayout)
+}
+
+func parseTime(s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	return time.Parse(timeLayout, s)
+}
+
+// encode gives the line of the entry, without a line feed.
+func (e Entry) encode() ([]byte, error) { return encodeJSON(e) }
+
+func encodeJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// hashLine is the hash that the next entry carries and a head names.
+func hashLine(line []byte) Hash { return sha256.Sum256(line) }
+
+// maxLine bounds a line of the journal.
+const maxLine = 16 << 10
+
+// ErrEntry means bytes that are no entry of a known version.
+var ErrEntry = errors.New("not a ledger entry")
+
+// ParseEntry reads a line. It accepts only what encode writes: the same fields, in
+// order, with nothing added.
+func ParseEntry(line []byte) (Entry, error) {
+	if len(line) > maxLine {
+		return Entry{}, fmt.Errorf("%w: %d bytes, at most %d", ErrEntry, len(line), maxLine)
+	}
+	var e Entry
+	dec := json.NewDecoder(bytes.NewReader(line))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&e); err != nil {
+		return Entry{}, fmt.Errorf("%w: %w", ErrEntry, err)
+	}
+	if e.Version != EntryVersion {
+		return Entry{}, fmt.Errorf("%w: version %d, this program knows %d", ErrEntry, e.Version, EntryVersion)
+	}
+	if again, err := e.encode(); err != nil || !bytes.Equal(again, line) {
+		return Entry{}, fmt.Errorf("%w: not in the form this version writes", ErrEntry)
+	}
+	return e, nil
+}
+
+// Claim reads the body of a claim entry.
+func (e Entry) Claim() (ClaimBody, error) {
+	var c ClaimBody
+	if e.Kind != KindClaim {
+		return c, fmt.Errorf("%w: a %s is no claim", ErrEntry, e.Kind)
+	}
+	dec := json.NewDecoder(bytes.NewReader(e.Body))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&c); err != nil {
+		return c, fmt.Errorf("%w: claim: %w", ErrEntry, err)
+	}
+	return c, nil
+}
+
+func claimBody(c validate.Claim, opening []byte) ClaimBody {
+	return ClaimBody{Claim: c.ID, Block: c.Ticket.Block, Pack: c.Ticket.Pack, Ticket: c.Ticket.Number, Round: c.Round, Tier: c.Tier,
+		AmountMinor: int64(c.Amount), Currency: c.Currency, OwnerEpoch: c.OwnerEpoch, Policy: c.Policy, Operator: c.Operator,
+		Entered: c.Entered, FirstCheck: timeText(c.FirstCheck), Opening: base64.StdEncoding.EncodeToString(opening)}
+}
+
+// OpeningBytes is the sealed secret, empty where the claim has none.
+func (c ClaimBody) OpeningBytes() ([]byte, error) {
+	b, err := base64.StdEncoding.DecodeString(c.Opening)
+	if err != nil {
+		return nil, fmt.Errorf("%w: opening: %w", ErrEntry, err)
+	}
+	return b, nil
+}

@@ -1,0 +1,487 @@
+// Package ledger is the terminal's record of money. A row is added before paper is
+// printed and is never changed or removed; only its printed and acknowledged marks
+// move, in tables beside the chain. One process has it open at a time, and writes
+// through one connection. It never decides and never prints. Start at Record.
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"grattoir/validate"
+	"grattoir/validate/money"
+)
+
+// Moment is what the terminal knows of the time when an entry is written.
+type Moment struct {
+	Boot    string        // boot id
+	Mono    time.Duration // since that boot
+	Device  time.Time     // the device's clock, a hint
+	Trusted time.Time     // newest trusted time, zero for none
+}
+
+// Options open a ledger.
+type Options struct {
+	Path     string
+	Terminal string        // whose ledger it is; another name than the file's is refused
+	Moment   func() Moment // asked once for each entry
+	ClaimKey ClaimKey      // central's; zero before it is known
+	// Allowance bounds the claims above central's last acknowledgement.
+	Allowance Allowance
+	// Reserve is the free space in bytes below which nothing is paid, so that what was
+	// paid can still be marked, read and sent.
+	Reserve int64
+}
+
+// Allowance bounds what may be paid without central's acknowledgement. Zero means no
+// bound, which is for terminals that have no central.
+type Allowance struct {
+	Claims int64
+	Money  money.Amount
+}
+
+var (
+	// ErrPaid means that the ticket has a claim of this round already.
+	ErrPaid = errors.New("the ticket is paid already")
+	// ErrAllowance means that the claim would exceed the allowance.
+	ErrAllowance = errors.New("the allowance is spent")
+	// ErrLocked means that another process has the ledger open.
+	ErrLocked = errors.New("another process has the ledger open")
+	// ErrDamaged means that the file does not hold what it should.
+	ErrDamaged = errors.New("the ledger is damaged")
+	// ErrNotWritable means that no claim can be committed now.
+	ErrNotWritable = errors.New("the ledger cannot commit")
+	// ErrNotFound means that the ledger has no such entry.
+	ErrNotFound = errors.New("no such entry")
+)
+
+// Ledger is an open ledger. It is safe for concurrent use.
+type Ledger struct {
+	opt   Options
+	db    *sql.DB
+	lock  *lockFile
+	mu    sync.Mutex // one writer; contexts can leave a mutex's queue no faster than SQLite's, so keep acts short
+	epoch int64
+	seq   int64
+	prev  Hash
+}
+
+// Head is the end of the journal.
+type Head struct {
+	Epoch int64
+	Seq   int64 // 0 before the first entry
+	Hash  Hash
+}
+
+// Head gives the newest entry's place and hash.
+func (l *Ledger) Head() Head {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return Head{l.epoch, l.seq, l.prev}
+}
+
+// Writable is nil when a claim could be committed now.
+func (l *Ledger) Writable() error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(l.opt.Path, &fs); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotWritable, err)
+	}
+	if free := int64(fs.Bavail) * int64(fs.Bsize); free < l.opt.Reserve {
+		return fmt.Errorf("%w: %d bytes free on its disk, paying stops below %d: free some space", ErrNotWritable, free, l.opt.Reserve)
+	}
+	return nil
+}
+
+// Record commits a claim in one transaction: the ticket is still unpaid in this round,
+// the allowance is not exceeded, the entry is appended to the chain, the print job is
+// stored as sending. When it returns nil the claim is on disk, and only then may
+// anything say that the ticket is paid. Recording the same claim id again returns the
+// first receipt. The errors are ErrPaid, with the receipt of the claim that stands in
+// the way, ErrAllowance and ErrNotWritable.
+func (l *Ledger) Record(ctx context.Context, c validate.Claim) (validate.Receipt, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	opening, err := l.opening(c)
+	if err != nil {
+		return validate.Receipt{}, err
+	}
+	body, err := encodeJSON(claimBody(c, opening))
+	if err != nil {
+		return validate.Receipt{}, err
+	}
+	slip, err := encodeJSON(c.Slip)
+	if err != nil {
+		return validate.Receipt{}, err
+	}
+	// The transaction is not tied to ctx: once begun it ends by itself within
+	// milliseconds, and a caller who left must not leave doubt behind.
+	ctx = context.WithoutCancel(ctx)
+	tx, err := l.db.BeginTx(ctx, nil)
+	if err != nil {
+		return validate.Receipt{}, fmt.Errorf("%w: %w", ErrNotWritable, err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	if r, err := l.standing(ctx, tx, c); err != nil {
+		return r, err
+	} else if r.ID != "" {
+		return r, nil
+	}
+	if err := l.within(ctx, tx, c.Amount); err != nil {
+		return validate.Receipt{}, err
+	}
+	line, m, err := l.line(KindClaim, body)
+	if err != nil {
+		return validate.Receipt{}, err
+	}
+	hash := hashLine(line)
+	seq := l.seq + 1
+	for _, q := range []struct {
+		text string
+		args []any
+	}{
+		{"INSERT INTO entries(epoch, seq, kind, line, hash) VALUES(?, ?, ?, ?, ?)", []any{l.epoch, seq, KindClaim, line, hash[:]}},
+		{"INSERT INTO claims(block, pack, ticket, round, id, epoch, seq, amount) VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+			[]any{c.Ticket.Block[:], c.Ticket.Pack, c.Ticket.Number, c.Round, c.ID, l.epoch, seq, int64(c.Amount)}},
+		{"INSERT INTO prints(epoch, seq, state, copies, slip) VALUES(?, ?, ?, 1, ?)", []any{l.epoch, seq, validate.Sending, slip}},
+	} {
+		if _, err := tx.ExecContext(ctx, q.text, q.args...); err != nil {
+			return validate.Receipt{}, fmt.Errorf("%w: %w", ErrNotWritable, err)
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		// The commit may have reached the disk all the same. The next Open tells; until
+		// then this process appends nothing, so that no sequence number gets two bodies.
+		l.seq = -1
+		return validate.Receipt{}, fmt.Errorf("%w: %w", ErrNotWritable, err)
+	}
+	l.seq, l.prev = seq, hash
+	return validate.Receipt{Claim: c, Number: validate.EntryNumber{Epoch: l.epoch, Seq: seq}, Terminal: l.opt.Terminal,
+		At: m.Device, Trusted: m.Trusted, Print: validate.Sending, Copies: 1}, nil
+}
+
+func (l *Ledger) opening(c validate.Claim) ([]byte, error) {
+	if l.seq < 0 {
+		return nil, fmt.Errorf("%w: an earlier commit ended in doubt: restart the terminal's program", ErrNotWritable)
+	}
+	if len(c.ID) != 32 || c.Ticket.Block == (validate.BlockID{}) || c.Tier < 1 || c.Amount <= 0 {
+		return nil, fmt.Errorf("claim %q of tier %d and %d minor units: not a whole claim", c.ID, c.Tier, c.Amount)
+	}
+	if l.opt.ClaimKey.IsZero() {
+		return nil, nil
+	}
+	return l.opt.ClaimKey.Seal(c.ID, c.Ticket, c.Round, c.Secret.Secret())
+}
+
+// standing looks for a claim of the same ticket and round. A claim with the same id is the answer.
+func (l *Ledger) standing(ctx context.Context, tx *sql.Tx, c validate.Claim) (validate.Receipt, error) {
+	r, err := l.receipt(ctx, tx, "c.block = ? AND c.pack = ? AND c.ticket = ? AND c.round = ?", c.Ticket.Block[:], c.Ticket.Pack, c.Ticket.Number, c.Round)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return validate.Receipt{}, nil
+	case err != nil:
+		return validate.Receipt{}, fmt.Errorf("%w: %w", ErrNotWritable, err)
+	case r.ID == c.ID:
+		return r, nil
+	}
+	return r, fmt.Errorf("%w: entry %v", ErrPaid, r.Number)
+}
+
+func (l *Ledger) within(ctx context.Context, tx *sql.Tx, amount money.Amount) error {
+	u, err := l.unsent(ctx, tx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNotWritable, err)
+	}
+	if !l.opt.Allowance.allows(u, amount) {
+		return fmt.Errorf("%w: %d claims of %d minor units above the acknowledged entry %d", ErrAllowance, u.Claims, u.Money, u.Acked)
+	}
+	return nil
+}
+
+func (a Allowance) allows(u validate.Unsent, amount money.Amount) bool {
+	if a.Claims > 0 && u.Claims+1 > a.Claims {
+		return false
+	}
+	sum, err := u.Money.Add(amount)
+	return a.Money == 0 || (err == nil && sum <= a.Money)
+}
+
+// Allows tells whether a claim of amount fits the allowance now.
+func (l *Ledger) Allows(ctx context.Context, amount money.Amount) (bool, error) {
+	u, err := l.Unsent(ctx)
+	return err == nil && l.opt.Allowance.allows(u, amount), err
+}
+
+// line makes the next entry's line.
+func (l *Ledger) line(kind Kind, body []byte) ([]byte, Moment, error) {
+	m := l.opt.Moment()
+	m.Device = m.Device.UTC().Truncate(time.Millisecond)
+	e := Entry{Version: EntryVersion, Terminal: l.opt.Terminal, Epoch: l.epoch, Seq: l.seq + 1, Boot: m.Boot, MonoMS: m.Mono.Milliseconds(),
+		Time: timeText(m.Device), Trusted: timeText(m.Trusted), Kind: kind, Body: body, Prev: l.prev.String()}
+	line, err := e.encode()
+	if err == nil && len(line) > maxLine {
+		err = fmt.Errorf("an entry of %d bytes, at most %d", len(line), maxLine)
+	}
+	return line, m, err
+}
+
+// Unsent counts the claims above the acknowledged entry.
+func (l *Ledger) Unsent(ctx context.Context) (validate.Unsent, error) { return l.unsent(ctx, l.db) }
+
+type querier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+func (l *Ledger) unsent(ctx context.Context, q querier) (validate.Unsent, error) {
+	var u validate.Unsent
+	var oldest sql.NullString
+	err := q.QueryRowContext(ctx, `SELECT a.seq, count(c.seq), coalesce(sum(c.amount), 0),
+		(SELECT json_extract(line, '$.time') FROM entries e WHERE e.epoch = a.epoch AND e.seq > a.seq ORDER BY e.seq LIMIT 1)
+		FROM acks a LEFT JOIN claims c ON c.epoch = a.epoch AND c.seq > a.seq WHERE a.epoch = ?`, l.epoch).Scan(&u.Acked, &u.Claims, &u.Money, &oldest)
+	if err != nil {
+		return validate.Unsent{}, fmt.Errorf("count unsent claims: %w", err)
+	}
+	u.Oldest, err = parseTime(oldest.String)
+	return u, err
+}
+
+// Paid returns the claim of the ticket's highest round, nil when it has none.
+func (l *Ledger) Paid(ctx context.Context, t validate.TicketKey) (*validate.Receipt, error) {
+	r, err := l.receipt(ctx, l.db, "c.block = ? AND c.pack = ? AND c.ticket = ? ORDER BY c.round DESC LIMIT 1", t.Block[:], t.Pack, t.Number)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	return &r, err
+}
+
+// Receipt returns the claim of an entry, or ErrNotFound.
+func (l *Ledger) Receipt(ctx context.Context, n validate.EntryNumber) (validate.Receipt, error) {
+	return l.receipt(ctx, l.db, "c.epoch = ? AND c.seq = ?", n.Epoch, n.Seq)
+}
+
+// Last returns the newest claims, newest first.
+func (l *Ledger) Last(ctx context.Context, n int) ([]validate.Receipt, error) {
+	return l.receipts(ctx, l.db, "1 ORDER BY c.epoch DESC, c.seq DESC LIMIT ?", n)
+}
+
+// Unprinted returns the claims whose slip is not known to be out, oldest first.
+func (l *Ledger) Unprinted(ctx context.Context) ([]validate.Receipt, error) {
+	return l.receipts(ctx, l.db, "p.state IN ('sending', 'held') ORDER BY c.epoch, c.seq")
+}
+
+func (l *Ledger) receipt(ctx context.Context, q querier, where string, args ...any) (validate.Receipt, error) {
+	list, err := l.receipts(ctx, q, where, args...)
+	if err == nil && len(list) == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return validate.Receipt{}, err
+	}
+	return list[0], nil
+}
+
+func (l *Ledger) receipts(ctx context.Context, q querier, where string, args ...any) ([]validate.Receipt, error) {
+	rows, err := q.QueryContext(ctx, `SELECT e.epoch, e.seq, e.line, p.state, p.copies, p.slip FROM claims c
+		JOIN entries e ON e.epoch = c.epoch AND e.seq = c.seq JOIN prints p ON p.epoch = c.epoch AND p.seq = c.seq WHERE `+where, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var list []validate.Receipt
+	for rows.Next() {
+		var r validate.Receipt
+		var line, slip []byte
+		if err := rows.Scan(&r.Number.Epoch, &r.Number.Seq, &line, &r.Print, &r.Copies, &slip); err != nil {
+			return nil, err
+		}
+		if err := fillReceipt(&r, line, slip); err != nil {
+			return nil, fmt.Errorf("%w: entry %v: %w", ErrDamaged, r.Number, err)
+		}
+		list = append(list, r)
+	}
+	return list, rows.Err()
+}
+
+func fillReceipt(r *validate.Receipt, line, slip []byte) error {
+	e, err := ParseEntry(line)
+	if err != nil {
+		return err
+	}
+	c, err := e.Claim()
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(slip, &r.Slip); err != nil {
+		return err
+	}
+	first, err1 := parseTime(c.FirstCheck)
+	at, err2 := parseTime(e.Time)
+	trusted, err3 := parseTime(e.Trusted)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return err
+	}
+	facts := r.Slip
+	r.Claim = validate.Claim{ID: c.Claim, Ticket: validate.TicketKey{Block: c.Block, Pack: c.Pack, Number: c.Ticket}, Round: c.Round, Tier: c.Tier,
+		Amount: money.Amount(c.AmountMinor), Currency: c.Currency, OwnerEpoch: c.OwnerEpoch, Policy: c.Policy, Operator: c.Operator,
+		Entered: c.Entered, FirstCheck: first, Slip: facts}
+	r.Terminal, r.At, r.Trusted = e.Terminal, at, trusted
+	return nil
+}
+
+// Mark stores how far the paper of an entry has come. A state that says the slip is
+// out is never taken back.
+func (l *Ledger) Mark(ctx context.Context, n validate.EntryNumber, state validate.PrintState) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	res, err := l.db.ExecContext(ctx, "UPDATE prints SET state = ? WHERE epoch = ? AND seq = ? AND state IN ('sending', 'held', 'unknown')", state, n.Epoch, n.Seq)
+	return oneRow(res, err, "mark entry %v %s", n, state)
+}
+
+// BeginCopy stores, before its first byte is sent, that another copy of the slip is
+// printed, and returns the receipt that says which: from copy 2 on it is a DUPLICATA.
+func (l *Ledger) BeginCopy(ctx context.Context, n validate.EntryNumber) (validate.Receipt, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	res, err := l.db.ExecContext(ctx, "UPDATE prints SET state = 'sending', copies = copies + 1 WHERE epoch = ? AND seq = ?", n.Epoch, n.Seq)
+	if err := oneRow(res, err, "begin a copy of entry %v", n); err != nil {
+		return validate.Receipt{}, err
+	}
+	return l.Receipt(ctx, n)
+}
+
+func oneRow(res sql.Result, err error, format string, args ...any) error {
+	what := fmt.Sprintf(format, args...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if n, err := res.RowsAffected(); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	} else if n != 1 {
+		return fmt.Errorf("%s: %w", what, ErrNotFound)
+	}
+	return nil
+}
+
+// Failed counts one more failed secret of a ticket, durably, and returns the count.
+func (l *Ledger) Failed(ctx context.Context, t validate.TicketKey) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var n int
+	err := l.db.QueryRowContext(ctx, `INSERT INTO attempts(block, pack, ticket, failed) VALUES(?, ?, ?, 1)
+		ON CONFLICT(block, pack, ticket) DO UPDATE SET failed = failed + 1 RETURNING failed`, t.Block[:], t.Pack, t.Number).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count a failed secret: %w", err)
+	}
+	return n, nil
+}
+
+// Attempts is how many secrets of a ticket have failed.
+func (l *Ledger) Attempts(ctx context.Context, t validate.TicketKey) (int, error) {
+	var n int
+	err := l.db.QueryRowContext(ctx, "SELECT failed FROM attempts WHERE block = ? AND pack = ? AND ticket = ?", t.Block[:], t.Pack, t.Number).Scan(&n)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return n, err
+}
+
+// Lines calls use with the journal's exact bytes from one entry on, in order.
+func (l *Ledger) Lines(ctx context.Context, epoch, from int64, use func(seq int64, line []byte) error) error {
+	rows, err := l.db.QueryContext(ctx, "SELECT seq, line FROM entries WHERE epoch = ? AND seq >= ? ORDER BY seq", epoch, from)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var seq int64
+		var line []byte
+		if err := rows.Scan(&seq, &line); err != nil {
+			return err
+		}
+		if err := use(seq, line); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// Check is what Verify found.
+type Check struct {
+	Entries int64
+	Claims  int64
+	Money   money.Amount
+	Head    Head
+}
+
+// Verify walks the whole chain: every line is an entry of this terminal, numbers run
+// without a gap, each carries the hash of the one before, and claims, print jobs and
+// entries agree. It cannot see entries cut off at the end: the newest slip's ledger
+// number, or a signed head, tells that.
+func (l *Ledger) Verify(ctx context.Context) (Check, error) {
+	var c Check
+	c.Head.Epoch = l.epoch
+	var prev Hash
+	err := l.Lines(ctx, l.epoch, 0, func(seq int64, line []byte) error {
+		e, err := ParseEntry(line)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%w: entry %d: %w", ErrDamaged, seq, err)
+		case e.Seq != seq || seq != c.Entries+1 || e.Epoch != l.epoch || e.Terminal != l.opt.Terminal:
+			return fmt.Errorf("%w: entry %d stands at place %d", ErrDamaged, e.Seq, c.Entries+1)
+		case e.Prev != prev.String():
+			return fmt.Errorf("%w: entry %d does not carry the hash of the entry before", ErrDamaged, seq)
+		}
+		prev = hashLine(line)
+		c.Entries++
+		if e.Kind == KindClaim {
+			return c.add(e)
+		}
+		return nil
+	})
+	if err != nil {
+		return c, err
+	}
+	c.Head.Seq, c.Head.Hash = c.Entries, prev
+	var claims int64
+	if err := l.db.QueryRowContext(ctx, "SELECT count(*) FROM claims WHERE epoch = ?", l.epoch).Scan(&claims); err != nil {
+		return c, err
+	}
+	if claims != c.Claims {
+		return c, fmt.Errorf("%w: %d claims in the chain, %d in the table of claims", ErrDamaged, c.Claims, claims)
+	}
+	return c, nil
+}
+
+func (c *Check) add(e Entry) error {
+	body, err := e.Claim()
+	if err != nil {
+		return fmt.Errorf("%w: entry %d: %w", ErrDamaged, e.Seq, err)
+	}
+	if c.Money, err = c.Money.Add(money.Amount(body.AmountMinor)); err != nil {
+		return fmt.Errorf("%w: entry %d: %w", ErrDamaged, e.Seq, err)
+	}
+	c.Claims++
+	return nil
+}
+
+// Terminal is whose ledger it is.
+func (l *Ledger) Terminal() string { return l.opt.Terminal }
+
+// Close closes the file, folds its write-ahead log in, and lets another process open it.
+func (l *Ledger) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := l.db.Close()
+	return errors.Join(err, l.lock.release())
+}
+
+// clean makes a name safe for a message.
+func clean(name string) string { return strings.ToValidUTF8(name, "?") }

@@ -1,0 +1,243 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/mattn/go-sqlite3"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	applicationID = 0x47524c44 // "GRLD"
+	schemaVersion = 1
+
+	// minSQLite is the first version without the race that loses commits when a
+	// write-ahead log is reset.
+	minSQLite = 3051003
+)
+
+// schema of version 1. Entries are append-only by trigger as well as by this package.
+var schema = []string{
+	`CREATE TABLE meta(terminal TEXT NOT NULL, epoch INTEGER NOT NULL) STRICT`,
+	`CREATE TABLE entries(epoch INTEGER NOT NULL, seq INTEGER NOT NULL, kind TEXT NOT NULL, line BLOB NOT NULL, hash BLOB NOT NULL,
+		PRIMARY KEY(epoch, seq)) STRICT, WITHOUT ROWID`,
+	`CREATE TABLE claims(block BLOB NOT NULL, pack INTEGER NOT NULL, ticket INTEGER NOT NULL, round INTEGER NOT NULL, id TEXT NOT NULL UNIQUE,
+		epoch INTEGER NOT NULL, seq INTEGER NOT NULL, amount INTEGER NOT NULL, PRIMARY KEY(block, pack, ticket, round), UNIQUE(epoch, seq),
+		FOREIGN KEY(epoch, seq) REFERENCES entries(epoch, seq)) STRICT, WITHOUT ROWID`,
+	`CREATE TABLE prints(epoch INTEGER NOT NULL, seq INTEGER NOT NULL, state TEXT NOT NULL, copies INTEGER NOT NULL, slip BLOB NOT NULL,
+		PRIMARY KEY(epoch, seq), FOREIGN KEY(epoch, seq) REFERENCES entries(epoch, seq)) STRICT, WITHOUT ROWID`,
+	`CREATE TABLE acks(epoch INTEGER PRIMARY KEY, seq INTEGER NOT NULL) STRICT`,
+	`CREATE TABLE attempts(block BLOB NOT NULL, pack INTEGER NOT NULL, ticket INTEGER NOT NULL, failed INTEGER NOT NULL,
+		PRIMARY KEY(block, pack, ticket)) STRICT, WITHOUT ROWID`,
+	`CREATE TRIGGER entries_stay BEFORE UPDATE ON entries BEGIN SELECT raise(ABORT, 'entries are never changed'); END`,
+	`CREATE TRIGGER entries_kept BEFORE DELETE ON entries BEGIN SELECT raise(ABORT, 'entries are never removed'); END`,
+	`CREATE TRIGGER claims_stay BEFORE UPDATE ON claims BEGIN SELECT raise(ABORT, 'claims are never changed'); END`,
+	`CREATE TRIGGER claims_kept BEFORE DELETE ON claims BEGIN SELECT raise(ABORT, 'claims are never removed'); END`,
+}
+
+// Open opens the ledger at opt.Path, creating it when there is none, and checks that
+// its head fits its chain. It refuses a file of another terminal or a newer program,
+// and a second process.
+func Open(ctx context.Context, opt Options) (*Ledger, error) {
+	l, err := open(ctx, opt)
+	if err != nil {
+		return nil, fmt.Errorf("ledger %s: %w", opt.Path, err)
+	}
+	return l, nil
+}
+
+func open(ctx context.Context, opt Options) (*Ledger, error) {
+	if opt.Terminal == "" || len(opt.Terminal) > 64 {
+		return nil, errors.New("a terminal's name has 1 to 64 bytes")
+	}
+	if version, number, _ := sqlite3.Version(); number < minSQLite {
+		return nil, fmt.Errorf("SQLite %s can lose commits; build with 3.51.3 or newer", version)
+	}
+	lock, err := acquire(opt.Path + ".lock")
+	if err != nil {
+		return nil, err
+	}
+	l := &Ledger{opt: opt, lock: lock}
+	if f, err := os.OpenFile(opt.Path, os.O_CREATE|os.O_RDWR, 0o600); err != nil { // SQLite would let the umask decide
+		return nil, errors.Join(err, lock.release())
+	} else if err := f.Close(); err != nil {
+		return nil, errors.Join(err, lock.release())
+	}
+	l.db = sql.OpenDB(connector{opt.Path})
+	l.db.SetMaxOpenConns(1)
+	if err := l.load(ctx); err != nil {
+		return nil, errors.Join(err, l.db.Close(), lock.release())
+	}
+	return l, nil
+}
+
+func (l *Ledger) load(ctx context.Context) error {
+	var version, id int
+	if err := l.db.QueryRowContext(ctx, "SELECT user_version, application_id FROM pragma_user_version, pragma_application_id").Scan(&version, &id); err != nil {
+		return err
+	}
+	switch {
+	case version == 0 && id == 0:
+		if err := l.create(ctx); err != nil {
+			return fmt.Errorf("create: %w", err)
+		}
+	case id != applicationID:
+		return fmt.Errorf("%w: not a ledger (application id %#x)", ErrDamaged, id)
+	case version > schemaVersion:
+		return fmt.Errorf("schema %d is of a newer program, this one knows %d: install the newer program again", version, schemaVersion)
+	}
+	var terminal string
+	if err := l.db.QueryRowContext(ctx, "SELECT terminal, epoch FROM meta").Scan(&terminal, &l.epoch); err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if terminal != l.opt.Terminal {
+		return fmt.Errorf("it is the ledger of terminal %q, the configuration says %q", clean(terminal), l.opt.Terminal)
+	}
+	return l.loadHead(ctx)
+}
+
+// loadHead reads the newest entry and holds it against the hash stored beside it and
+// the entry before. The whole chain is Verify's.
+func (l *Ledger) loadHead(ctx context.Context) error {
+	rows, err := l.db.QueryContext(ctx, "SELECT seq, line, hash FROM entries WHERE epoch = ? ORDER BY seq DESC LIMIT 2", l.epoch)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	defer rows.Close()
+	var wantPrev string
+	for n := 0; rows.Next(); n++ {
+		var seq int64
+		var line, hash []byte
+		if err := rows.Scan(&seq, &line, &hash); err != nil {
+			return fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		e, err := ParseEntry(line)
+		if err != nil {
+			return fmt.Errorf("%w: entry %d: %w", ErrDamaged, seq, err)
+		}
+		h := hashLine(line)
+		if string(hash) != string(h[:]) || e.Seq != seq || (n > 0 && wantPrev != h.String()) {
+			return fmt.Errorf("%w: the chain breaks at entry %d: run terminalctl journal verify", ErrDamaged, seq)
+		}
+		if n == 0 {
+			l.seq, l.prev, wantPrev = seq, h, e.Prev
+		}
+	}
+	return rows.Err()
+}
+
+// create makes the tables. The file appears whole or not at all: it is one transaction.
+func (l *Ledger) create(ctx context.Context) error {
+	tx, err := l.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	for _, s := range append([]string{fmt.Sprintf("PRAGMA application_id = %d", applicationID), fmt.Sprintf("PRAGMA user_version = %d", schemaVersion)}, schema...) {
+		if _, err := tx.ExecContext(ctx, s); err != nil {
+			return fmt.Errorf("%.40s: %w", s, err)
+		}
+	}
+	if _, err := tx.ExecContext(ctx, "INSERT INTO meta(terminal, epoch) VALUES(?, 1)", l.opt.Terminal); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, "INSERT INTO acks(epoch, seq) VALUES(1, 0)"); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(l.opt.Path))
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// connector opens connections with the pragmas that make a commit durable, and reads
+// each of them back: the driver ignores a key it does not know.
+type connector struct{ path string }
+
+// pragmas are read back on every connection. Synchronous 2 is FULL: in WAL mode the
+// log is synced at each commit, so an acknowledged claim survives a power cut.
+var pragmas = map[string]string{
+	"journal_mode":       "wal",
+	"synchronous":        "2",
+	"foreign_keys":       "1",
+	"trusted_schema":     "0",
+	"cell_size_check":    "1",
+	"mmap_size":          "0",
+	"wal_autocheckpoint": "200",
+	"journal_size_limit": "4194304",
+	"cache_size":         "-1024",
+}
+
+func (c connector) Connect(context.Context) (driver.Conn, error) {
+	abs, err := filepath.Abs(c.path)
+	if err != nil {
+		return nil, err
+	}
+	dsn := (&url.URL{Scheme: "file", Path: abs,
+		RawQuery: "_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000&_txlock=immediate&_foreign_keys=1&_stmt_cache_size=32&_cache_size=-1024"}).String()
+	d := sqlite3.SQLiteDriver{ConnectHook: func(conn *sqlite3.SQLiteConn) error {
+		for _, p := range []string{"trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0", "wal_autocheckpoint = 200", "journal_size_limit = 4194304"} {
+			if _, err := conn.Exec("PRAGMA "+p, nil); err != nil {
+				return fmt.Errorf("PRAGMA %s: %w", p, err)
+			}
+		}
+		for name, want := range pragmas {
+			if got, err := readPragma(conn, name); err != nil || got != want {
+				return fmt.Errorf("PRAGMA %s is %q, must be %q: %w", name, got, want, errors.Join(err, ErrNotWritable))
+			}
+		}
+		return nil
+	}}
+	return d.Open(dsn)
+}
+
+func (c connector) Driver() driver.Driver { return &sqlite3.SQLiteDriver{} }
+
+func readPragma(conn *sqlite3.SQLiteConn, name string) (string, error) {
+	rows, err := conn.Query("PRAGMA "+name, nil)
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	values := make([]driver.Value, len(rows.Columns()))
+	if err := rows.Next(values); err != nil {
+		return "", err
+	}
+	return fmt.Sprint(values[0]), nil
+}
+
+// lockFile keeps a second process out for as long as this one lives, however it ends.
+type lockFile struct{ f *os.File }
+
+func acquire(path string) (*lockFile, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%w (lock %s): stop the other terminald first", ErrLocked, path)
+		}
+		return nil, err
+	}
+	return &lockFile{f}, nil
+}
+
+func (l *lockFile) release() error { return l.f.Close() }
