@@ -1,0 +1,137 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+
+	"grattoir/device/terminal"
+)
+
+// Client speaks to a daemon's socket.
+type Client struct {
+	path string
+	http http.Client
+}
+
+// NewClient makes a client of the socket at path. It connects at each request.
+func NewClient(path string) *Client {
+	return &Client{path: path, http: http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", path)
+		},
+	}}}
+}
+
+// ErrNoDaemon means that nobody answers at the socket.
+var ErrNoDaemon = errors.New("terminald does not answer")
+
+// Check shows a code to the counter, as if it had been scanned or typed.
+func (c *Client) Check(ctx context.Context, code string, typed bool) (Answer, error) {
+	return call[Answer](ctx, c, "POST", "/v1/check", checkRequest{code, typed})
+}
+
+// Pay pays the ticket that check id shows.
+func (c *Client) Pay(ctx context.Context, id string, confirmCash bool) (Answer, error) {
+	return call[Answer](ctx, c, "POST", "/v1/pay", payRequest{id, confirmCash})
+}
+
+// Reprint prints another copy of a slip.
+func (c *Client) Reprint(ctx context.Context, number string) (Receipt, error) {
+	return call[Receipt](ctx, c, "POST", "/v1/reprint", reprintRequest{number})
+}
+
+// Rescan makes the daemon look for new manifests.
+func (c *Client) Rescan(ctx context.Context) (Status, error) {
+	return call[Status](ctx, c, "POST", "/v1/rescan", struct{}{})
+}
+
+// View is the counter now.
+func (c *Client) View(ctx context.Context) (Answer, error) {
+	return call[Answer](ctx, c, "GET", "/v1/view", nil)
+}
+
+// Next is the counter when it shows something else than before, or what it shows
+// after half a minute.
+func (c *Client) Next(ctx context.Context, before Answer) (Answer, error) {
+	return call[Answer](ctx, c, "GET", "/v1/view?after="+url.QueryEscape(before.ID)+"&stage="+url.QueryEscape(string(before.Stage)), nil)
+}
+
+// Status is how the terminal is.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	return call[Status](ctx, c, "GET", "/v1/status", nil)
+}
+
+// Last lists the newest claims, newest first.
+func (c *Client) Last(ctx context.Context) ([]Receipt, error) {
+	return call[[]Receipt](ctx, c, "GET", "/v1/last", nil)
+}
+
+// Slip is the picture of a claim's slip, as PNG.
+func (c *Client) Slip(ctx context.Context, number string) ([]byte, error) {
+	return c.send(ctx, "GET", "/v1/slip/"+url.PathEscape(number), nil)
+}
+
+const maxAnswer = 4 << 20
+
+// call sends one request and reads its JSON. An answer about a payment that was not
+// tried comes with terminal.ErrStale or terminal.ErrNeeds.
+func call[T any](ctx context.Context, c *Client, method, path string, body any) (T, error) {
+	var out T
+	text, err := c.send(ctx, method, path, body)
+	if text == nil {
+		return out, err
+	}
+	return out, errors.Join(err, json.Unmarshal(text, &out))
+}
+
+// send sends one request. The text is nil unless it is an answer, which a refusal may be too.
+func (c *Client) send(ctx context.Context, method, path string, body any) ([]byte, error) {
+	var content io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		content = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://terminald"+path, content)
+	if err != nil {
+		return nil, err
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		var cause *url.Error
+		if errors.As(err, &cause) {
+			err = cause.Err
+		}
+		return nil, fmt.Errorf("%w at %s: %w (is it running, and may this user open its socket?)", ErrNoDaemon, c.path, err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("%w at %s: %w", ErrNoDaemon, c.path, err)
+	}
+	if res.StatusCode == http.StatusOK {
+		return text, nil
+	}
+	var f failure
+	if err := json.Unmarshal(text, &f); err != nil || f.Error == "" {
+		return nil, fmt.Errorf("terminald answers %s", res.Status)
+	}
+	switch f.Error {
+	case "stale":
+		return text, terminal.ErrStale
+	case "needs":
+		return text, terminal.ErrNeeds
+	}
+	return nil, errors.New(f.Error)
+}

@@ -1,0 +1,295 @@
+package printer
+
+import (
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"io"
+
+	"github.com/boombuler/barcode"
+	"github.com/boombuler/barcode/datamatrix"
+	"github.com/boombuler/barcode/qr"
+	"golang.org/x/image/font"
+	"golang.org/x/image/font/gofont/gomono"
+	"golang.org/x/image/font/gofont/gomonobold"
+	"golang.org/x/image/font/opentype"
+	"golang.org/x/image/math/fixed"
+
+	xdraw "golang.org/x/image/draw"
+)
+
+// The normal font of these printers is 12 by 24 dots on lines of 30.
+const (
+	cellDots  = 12
+	glyphDots = 24
+	lineDots  = 30
+)
+
+// quietModules is the white a QR code needs around it.
+const quietModules = 4
+
+// maxCodeData bounds a code on a slip; a larger one would not be read off thermal paper.
+const maxCodeData = 512
+
+// bitmap is black and white, rows of stride bytes, most significant bit left.
+type bitmap struct {
+	width, height, stride int
+	bits                  []byte
+}
+
+func newBitmap(width, height int) bitmap {
+	stride := (width + 7) / 8
+	return bitmap{width, height, stride, make([]byte, stride*height)}
+}
+
+func (b bitmap) blacken(x, y int) { b.bits[y*b.stride+x/8] |= 0x80 >> (x % 8) }
+
+func (b bitmap) black(x, y int) bool { return b.bits[y*b.stride+x/8]&(0x80>>(x%8)) != 0 }
+
+// code is a drawn symbol at half the size it has on paper (see job.raster).
+type code struct {
+	bits   bitmap
+	module int // dots of one module on the paper
+}
+
+// drawCode draws a symbol with modules of at most six dots (0.75 mm), the largest that
+// keeps a quiet zone inside a paper of the given width in dots.
+func drawCode(kind blockKind, data string, dots int) (code, error) {
+	name := "QR code"
+	encode := func() (barcode.Barcode, error) { return qr.Encode(data, qr.M, qr.Auto) }
+	if kind == dataMatrixBlock {
+		name = "Data Matrix"
+		encode = func() (barcode.Barcode, error) { return datamatrix.Encode(data) }
+	}
+	if data == "" || len(data) > maxCodeData {
+		return code{}, fmt.Errorf("%s of %d bytes: want 1 to %d", name, len(data), maxCodeData)
+	}
+	symbol, err := encode()
+	if err != nil {
+		return code{}, fmt.Errorf("%s of %d bytes: %w", name, len(data), err)
+	}
+	modules := symbol.Bounds().Dx()
+	half := min(3, dots/(2*(modules+2*quietModules)))
+	if half < 2 {
+		return code{}, fmt.Errorf("%s of %d bytes has %d modules a side: too many for a paper of %d dots; put less into it", name, len(data), modules, dots)
+	}
+	// White above and below belongs to the symbol; at its sides the paper is white anyway.
+	white := quietModules * half
+	b := newBitmap(modules*half, symbol.Bounds().Dy()*half+2*white)
+	origin := symbol.Bounds().Min
+	for y := range b.height - 2*white {
+		for x := range b.width {
+			if dark(symbol.At(origin.X+x/half, origin.Y+y/half)) {
+				b.blacken(x, y+white)
+			}
+		}
+	}
+	return code{bits: b, module: 2 * half}, nil
+}
+
+func dark(c color.Color) bool {
+	return color.GrayModel.Convert(c).(color.Gray).Y < 128
+}
+
+// ditherLogo turns a picture into dots. What is transparent is paper.
+func ditherLogo(picture image.Image, dots int) (bitmap, error) {
+	if picture == nil {
+		return bitmap{}, errors.New("logo: no picture")
+	}
+	size := picture.Bounds().Size()
+	if size.X < 1 || size.Y < 1 || size.X > dots || size.Y > 1024 {
+		return bitmap{}, fmt.Errorf("logo of %d by %d dots: this paper takes 1 to %d by 1 to 1024", size.X, size.Y, dots)
+	}
+	area := image.Rectangle{Max: size}
+	onPaper := image.NewGray(area)
+	draw.Draw(onPaper, area, image.White, image.Point{}, draw.Src)
+	draw.Draw(onPaper, area, picture, picture.Bounds().Min, draw.Over)
+	two := image.NewPaletted(area, color.Palette{color.White, color.Black})
+	draw.FloydSteinberg.Draw(two, area, onPaper, image.Point{})
+	b := newBitmap(size.X, size.Y)
+	for y := range size.Y {
+		for x := range size.X {
+			if two.ColorIndexAt(x, y) == 1 {
+				b.blacken(x, y)
+			}
+		}
+	}
+	return b, nil
+}
+
+// PNG draws the slip as p prints it, p.Dots pixels wide, one pixel a dot. The
+// letters are those of the Go mono font, not the printer's own.
+func PNG(w io.Writer, s Slip, p Profile) error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	c, err := newCanvas(p)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	rows := s.layout(p.Columns, tidy, p.Inverse)
+	height := 2 * c.margin
+	for _, r := range rows {
+		h, err := c.height(r)
+		if err != nil {
+			return err
+		}
+		height += h
+	}
+	c.paper = image.NewGray(image.Rect(0, 0, p.Dots, height))
+	draw.Draw(c.paper, c.paper.Bounds(), image.White, image.Point{}, draw.Src)
+	y := c.margin
+	for _, r := range rows {
+		h, err := c.height(r)
+		if err != nil {
+			return err
+		}
+		if err := c.draw(r, y, h); err != nil {
+			return err
+		}
+		y += h
+	}
+	if err := png.Encode(w, c.paper); err != nil {
+		return fmt.Errorf("slip as PNG: %w", err)
+	}
+	return nil
+}
+
+// canvas draws rows. Letters are drawn at twice their size and then scaled into
+// their cells, so that wide, tall and normal ones share one face.
+type canvas struct {
+	p             Profile
+	paper         *image.Gray
+	regular, bold font.Face
+	cell, left    int // dots of one column; dots left of the first
+	margin        int // dots above the first line and below the last
+	line          int // dots from line to line
+	ascent, glyph int // of the face at twice the size: above the base line; whole
+	drawn         map[glyph]*image.Alpha
+}
+
+func newCanvas(p Profile) (*canvas, error) {
+	c := &canvas{p: p, cell: p.Dots / p.Columns, margin: 20, drawn: map[glyph]*image.Alpha{}}
+	c.left = (p.Dots - c.cell*p.Columns) / 2
+	c.line = c.cell * lineDots / cellDots
+	// The Go mono letters are 0.6 of their size wide; two cells of that are the face.
+	size := float64(2*c.cell) / 0.6
+	face := func(ttf []byte) (font.Face, error) {
+		f, err := opentype.Parse(ttf)
+		if err != nil {
+			return nil, fmt.Errorf("embedded font: %w", err)
+		}
+		return opentype.NewFace(f, &opentype.FaceOptions{Size: size, DPI: 72, Hinting: font.HintingNone})
+	}
+	var err error
+	if c.regular, err = face(gomono.TTF); err != nil {
+		return nil, err
+	}
+	if c.bold, err = face(gomonobold.TTF); err != nil {
+		return nil, err
+	}
+	m := c.regular.Metrics()
+	c.ascent, c.glyph = m.Ascent.Ceil(), m.Ascent.Ceil()+m.Descent.Ceil()
+	return c, nil
+}
+
+func (c *canvas) close() {
+	_ = c.regular.Close()
+	_ = c.bold.Close()
+}
+
+func (c *canvas) height(r row) (int, error) {
+	switch r.kind {
+	case qrBlock, dataMatrixBlock:
+		symbol, err := drawCode(r.kind, r.data, c.p.Columns*c.cell)
+		return 2 * symbol.bits.height, err
+	case logoBlock:
+		b, err := ditherLogo(r.logo, c.p.Dots)
+		return b.height, err
+	}
+	if r.style&Tall != 0 {
+		return c.line + c.glyph/2, nil
+	}
+	return c.line, nil
+}
+
+func (c *canvas) draw(r row, y, height int) error {
+	switch r.kind {
+	case qrBlock, dataMatrixBlock:
+		symbol, err := drawCode(r.kind, r.data, c.p.Columns*c.cell)
+		if err != nil {
+			return err
+		}
+		c.dots(symbol.bits, 2, y)
+	case logoBlock:
+		b, err := ditherLogo(r.logo, c.p.Dots)
+		if err != nil {
+			return err
+		}
+		c.dots(b, 1, y)
+	default:
+		c.text(r, y, height)
+	}
+	return nil
+}
+
+func (c *canvas) dots(b bitmap, scale, y int) {
+	left := (c.p.Dots - b.width*scale) / 2
+	for dy := range b.height * scale {
+		for dx := range b.width * scale {
+			if b.black(dx/scale, dy/scale) {
+				c.paper.SetGray(left+dx, y+dy, color.Gray{})
+			}
+		}
+	}
+}
+
+func (c *canvas) text(r row, y, height int) {
+	ink, wide, high := image.Image(image.Black), c.cell, c.glyph/2
+	if r.style&Wide != 0 {
+		wide *= 2
+	}
+	if r.style&Tall != 0 {
+		high *= 2
+	}
+	if r.inverse {
+		draw.Draw(c.paper, image.Rect(0, y, c.p.Dots, y+height), image.Black, image.Point{}, draw.Src)
+		ink = image.White
+	}
+	face := c.regular
+	if r.style&Bold != 0 {
+		face = c.bold
+	}
+	x := c.left + r.indent*c.cell
+	top := y + (height-high)/2
+	for _, letter := range r.text {
+		m := c.letter(face, letter, r.style&(Bold|Wide|Tall), wide, high)
+		draw.DrawMask(c.paper, m.Bounds().Add(image.Pt(x, top)), ink, image.Point{}, m, image.Point{}, draw.Over)
+		x += wide
+	}
+}
+
+// glyph is one letter in one style.
+type glyph struct {
+	letter rune
+	style  Style
+}
+
+// letter draws a letter into its cell, once for each style.
+func (c *canvas) letter(face font.Face, letter rune, style Style, wide, high int) *image.Alpha {
+	key := glyph{letter, style}
+	if drawn, ok := c.drawn[key]; ok {
+		return drawn
+	}
+	mask := image.NewAlpha(image.Rect(0, 0, 2*c.cell, c.glyph))
+	pen := font.Drawer{Dst: mask, Src: image.Opaque, Face: face, Dot: fixed.P(0, c.ascent)}
+	pen.DrawString(string(letter))
+	cell := image.NewAlpha(image.Rect(0, 0, wide, high))
+	xdraw.CatmullRom.Scale(cell, cell.Bounds(), mask, mask.Bounds(), draw.Src, nil)
+	c.drawn[key] = cell
+	return cell
+}

@@ -1,0 +1,131 @@
+package printer
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"grattoir/device/terminal"
+	"grattoir/validate"
+	"grattoir/validate/money"
+)
+
+// Shop is what a slip says of the point of sale.
+type Shop struct {
+	Name    string
+	Address []string
+}
+
+// Stationery is how a terminal's slips look.
+type Stationery struct {
+	Shop     Shop
+	Language money.Language
+	Zone     *time.Location
+}
+
+// Receipt lays out the slip of a committed claim: what was paid, for which ticket,
+// when, and the ledger number by which it can be asked for. The secret is not on it,
+// but for its last two digits. From copy 2 on it is marked DUPLICATA, and the slip of
+// a demonstration block says that it is worth nothing.
+func (st Stationery) Receipt(r validate.Receipt) Slip {
+	say := wordsFor(st.Language)
+	var s Slip
+	s.Line(st.Shop.Name, Bold, Centre)
+	for _, line := range st.Shop.Address {
+		s.Line(line, Centre)
+	}
+	s.Blank()
+	if r.Slip.Demonstration {
+		s.Banner("DEMONSTRATION")
+		s.Line(say.worthless, Centre)
+	}
+	if r.Copies > 1 {
+		s.Banner(fmt.Sprintf("DUPLICATA %d", r.Copies-1))
+	}
+	s.Line(say.title, Bold, Centre)
+	s.Rule()
+	s.Pair(say.game, r.Slip.Game)
+	s.Pair(say.emission, fmt.Sprintf("%s / %s", r.Slip.Emission, r.Slip.GameCode))
+	s.Pair(say.ticket, r.Slip.Pack+"-"+r.Slip.Ticket)
+	if r.Slip.SecretTail != "" {
+		s.Pair(say.code, "..."+r.Slip.SecretTail)
+	}
+	s.Rule()
+	s.Line(money.Text(r.Amount, r.Currency, st.Language, money.Receipt), Bold, Big, Centre)
+	s.Line(money.Words(r.Amount, r.Currency, st.Language), Centre)
+	s.Rule()
+	s.Pair(say.number, r.Number.String())
+	s.Pair(say.terminal, r.Terminal)
+	s.Pair(say.date, r.At.In(st.Zone).Format(say.dateLayout))
+	if r.Trusted.IsZero() {
+		s.Line(say.untrusted)
+	}
+	if r.Operator != "" {
+		s.Pair(say.operator, r.Operator)
+	}
+	s.Blank()
+	s.Line(say.keep, Centre)
+	return s
+}
+
+// PNG draws the slip of a receipt as profile p prints it.
+func (st Stationery) PNG(w io.Writer, r validate.Receipt, p Profile) error {
+	return PNG(w, st.Receipt(r), p)
+}
+
+type slipWords struct {
+	title, game, emission, ticket, code, number, terminal, date, dateLayout, operator, untrusted, worthless, keep string
+}
+
+func wordsFor(l money.Language) slipWords {
+	if l == money.English {
+		return slipWords{"PAYMENT RECEIPT", "Game", "Emission / code", "Ticket", "Hidden code", "Ledger number", "Terminal", "Date", "02/01/2006 15:04:05", "Clerk",
+			"Time of the terminal, not verified", "Of no value", "Please keep this receipt."}
+	}
+	return slipWords{"REÇU DE PAIEMENT", "Jeu", "Émission / code", "Ticket", "Code caché", "N° de registre", "Terminal", "Date", "02/01/2006 15:04:05", "Opérateur",
+		"Heure du terminal, non vérifiée", "Sans valeur", "Conservez ce reçu."}
+}
+
+// Desk is the printer as the counter uses it: receipts go in, levels come out.
+type Desk struct {
+	Device     *Device
+	Stationery Stationery
+	Log        *slog.Logger
+}
+
+// Ready is nil, or what keeps a slip from being printed now. A roll that is nearly
+// used up keeps nothing.
+func (d Desk) Ready() *terminal.Fault {
+	if f := d.Device.Status().Fault; f != nil && f.Stops {
+		return counterFault(f)
+	}
+	return nil
+}
+
+// Changed is closed at the next change of the printer's status.
+func (d Desk) Changed() <-chan struct{} { return d.Device.Changed() }
+
+// Print prints the slip of a receipt.
+func (d Desk) Print(ctx context.Context, r validate.Receipt, watch func(*terminal.Fault)) (validate.PrintState, error) {
+	state, err := d.Device.Print(ctx, d.Stationery.Receipt(r), func(s State) {
+		if f := d.Device.Status().Fault; s == StateHeld && f != nil {
+			watch(counterFault(f))
+		} else {
+			watch(nil)
+		}
+	})
+	if state == StateHeld { // nothing was sent
+		return validate.Held, err
+	}
+	if level := validate.PrintState(state); level.Done() {
+		return level, err
+	}
+	return validate.Unknown, err
+}
+
+func counterFault(f *Fault) *terminal.Fault {
+	return &terminal.Fault{Code: f.Code, ClerkFR: f.ClerkFR, ClerkEN: f.ClerkEN, Technician: strings.TrimSpace(f.Error())}
+}

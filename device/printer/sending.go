@@ -1,0 +1,270 @@
+package printer
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+)
+
+// slice is how long one write may block before the context is looked at.
+const slice = 200 * time.Millisecond
+
+// sending is one job from its first byte to its proof, on the owner's goroutine.
+type sending struct {
+	d       *Device
+	l       *link
+	o       *order
+	answers bool // the printer can be asked
+	data    []byte
+
+	id     [4]byte
+	wantID bool
+	before uint64 // answers to GS r before this job
+	sent   int
+	free   time.Time // when the bytes sent so far have passed the line
+	held   bool
+}
+
+// prepare adds what goes before and after the slip itself.
+func (s *sending) prepare() error {
+	if s.d.torn {
+		s.data = append(resync(s.d.cfg.Profile), s.data...)
+	}
+	// A printer that answers nothing gets no questions: a clone prints them as text.
+	if s.answers && !s.o.pulse {
+		if s.d.cfg.Profile.Completion && !s.d.noProcessID {
+			id, err := s.d.newID()
+			if err != nil {
+				return err
+			}
+			s.id, s.wantID = id, true
+			s.data = append(s.data, processRequest(id)...)
+		}
+		s.data = append(s.data, sensorRequest()...)
+		s.l.mu.Lock()
+		s.before = s.l.sensed
+		s.l.mu.Unlock()
+	}
+	return nil
+}
+
+// send hands all bytes over, in pieces the printer can take after it said that it
+// is nearly full. It returns how the job ended, or nil when all is sent. No status
+// is asked meanwhile: a request inside another command would be taken for its data.
+func (s *sending) send(ctx context.Context) *outcome {
+	for s.sent < len(s.data) {
+		piece := s.data[s.sent:min(len(s.data), s.sent+s.d.cfg.Profile.Chunk)]
+		if err := s.push(ctx, piece); err != nil {
+			return s.broken(err)
+		}
+	}
+	s.release()
+	s.d.torn = false
+	return nil
+}
+
+// push sends one piece and waits until it has left the system's buffer. A printer
+// that takes nothing for the write time limit is reported as held, and the piece
+// goes on when it takes data again.
+func (s *sending) push(ctx context.Context, piece []byte) error {
+	cfg := &s.d.cfg
+	stuck := time.Now().Add(cfg.WriteTimeout)
+	for {
+		if err := s.mayGoOn(ctx); err != nil {
+			return err
+		}
+		n := 0
+		if s.ready(ctx) && len(piece) > 0 {
+			var err error
+			n, err = s.l.port.Write(piece, time.Now().Add(slice))
+			s.sent += n
+			s.free = time.Now().Add(s.l.port.passing(n, cfg.Baud))
+			piece = piece[n:]
+			if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+				return err
+			}
+		}
+		if len(piece) == 0 {
+			step := max(time.Millisecond, transfer(cfg.Profile.Chunk, cfg.Baud)/4)
+			empty, err := s.l.port.Drained(ctx, time.Now().Add(slice), step)
+			if err != nil || empty {
+				return err
+			}
+		}
+		if n > 0 {
+			s.release()
+			stuck = time.Now().Add(cfg.WriteTimeout)
+		} else if time.Now().After(stuck) {
+			s.hold(s.blocked())
+		}
+	}
+}
+
+// mayGoOn is nil while the connection stands and the caller still waits.
+func (s *sending) mayGoOn(ctx context.Context) error {
+	if err := s.l.lost(); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// ready waits until the line is free, and for a moment while the printer says XOFF.
+// The system's buffer can be empty while an adapter still holds bytes: without the
+// wait an XOFF would come when everything is on its way already.
+func (s *sending) ready(ctx context.Context) bool {
+	if wait := time.Until(s.free); wait > 0 {
+		s.l.await(ctx, wait, func() bool { return false })
+	}
+	return s.l.await(ctx, slice, func() bool { return !s.l.stopped })
+}
+
+// blocked is the cause of a stop, as far as the printer told it.
+func (s *sending) blocked() Fault {
+	if f := s.l.fault(); f != nil && f.Stops {
+		return *f
+	}
+	return stalled(nil)
+}
+
+// broken ends a job that was not sent to its end. What the system still keeps of
+// it is dropped, and the next job starts by closing what this one left open.
+func (s *sending) broken(err error) *outcome {
+	if s.sent == 0 {
+		cause := busy(err) // the caller's time was over before the first byte
+		switch {
+		case s.l.lost() != nil:
+			cause = notConnected(err)
+		case s.held:
+			cause = stalled(err)
+		}
+		return &outcome{StateHeld, &Held{Cause: cause, NothingSent: true}}
+	}
+	s.d.torn = true
+	if s.l.lost() == nil {
+		err = errors.Join(err, s.l.port.Discard())
+	}
+	return s.unknown(err)
+}
+
+func (s *sending) unknown(err error) *outcome {
+	return &outcome{StateUnknown, &Unknown{Sent: s.sent, Total: len(s.data), Err: err}}
+}
+
+// hold tells the caller, once, that the slip waits for a person.
+func (s *sending) hold(f Fault) {
+	s.d.mu.Lock()
+	if s.d.holding == nil || s.d.holding.Code != f.Code {
+		s.d.set(func() { s.d.holding, s.d.status.Fault = &f, &f })
+	}
+	s.d.mu.Unlock()
+	if !s.held {
+		s.held = true
+		s.o.watch(StateHeld)
+	}
+}
+
+// release tells the caller that the slip goes on.
+func (s *sending) release() {
+	if !s.held {
+		return
+	}
+	s.held = false
+	s.d.mu.Lock()
+	s.d.set(func() {
+		if s.d.status.Fault == s.d.holding {
+			s.d.status.Fault = nil
+		}
+		s.d.holding = nil
+	})
+	s.d.mu.Unlock()
+	s.o.watch(StateSending)
+}
+
+// settle waits for the best proof the model gives. While the printer names a
+// fault, or says nothing at all, the slip is held. A healthy printer that keeps
+// its proof back for the slip's own time and the grace is taken at the level
+// reached: some models do not know the question.
+func (s *sending) settle(ctx context.Context) (State, error) {
+	cfg := &s.d.cfg
+	usual := transfer(len(s.data), cfg.Baud) + cfg.Profile.mechanics(s.o.job.dots) + cfg.Grace
+	patience := time.Now().Add(usual)
+	for {
+		if s.l.await(ctx, cfg.AnswerTimeout, s.proven) {
+			s.release()
+			return s.level(), nil
+		}
+		if err := s.mayGoOn(ctx); err != nil {
+			return s.giveUp(err)
+		}
+		fault := s.trouble(ctx)
+		switch {
+		case fault != nil:
+			s.hold(*fault)
+			patience = time.Now().Add(usual)
+		case time.Now().After(patience):
+			s.release()
+			return s.settleFor(), nil
+		default:
+			s.release()
+		}
+	}
+}
+
+// trouble is what keeps the slip inside the printer, or nil.
+func (s *sending) trouble(ctx context.Context) *Fault {
+	cfg := &s.d.cfg
+	err := s.l.survey(ctx, cfg.AnswerTimeout, cfg.Profile.Status == Can)
+	if err != nil {
+		f := silent(err) // where the link is lost or ctx has ended, the next look says so
+		return &f
+	}
+	s.d.publish(s.l.status())
+	if f := s.l.fault(); f != nil && f.Stops {
+		return f
+	}
+	return nil
+}
+
+// proven says that no better proof can come. The link's lock is held.
+func (s *sending) proven() bool {
+	if s.wantID {
+		return s.l.printed == s.id
+	}
+	return s.l.sensed > s.before
+}
+
+// level is the proof reached so far.
+func (s *sending) level() State {
+	s.l.mu.Lock()
+	defer s.l.mu.Unlock()
+	switch {
+	case s.wantID && s.l.printed == s.id:
+		return StatePrinted
+	case s.l.sensed > s.before:
+		return StateConsumed
+	default:
+		return StateSent
+	}
+}
+
+// settleFor is the end of a job whose best proof never came. A model that read
+// past the request for its process id without an answer is not asked for one again.
+func (s *sending) settleFor() State {
+	level := s.level()
+	if s.wantID && level == StateConsumed {
+		s.d.noProcessID = true
+		s.d.log.Warn("printer answers no process id: its profile promises too much", "profile", s.d.cfg.Profile.Name)
+	}
+	return level
+}
+
+// giveUp ends the wait for a proof. A proof already there counts, except that a
+// held printer may have read the job without printing it.
+func (s *sending) giveUp(err error) (State, error) {
+	if level := s.level(); level == StatePrinted || level == StateConsumed && !s.held {
+		return level, nil
+	}
+	end := s.unknown(err)
+	return end.state, end.err
+}

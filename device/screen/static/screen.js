@@ -1,0 +1,132 @@
+// The page's only script. The server writes the whole view; this swaps the parts that
+// changed, passes presses on, and says so when nobody answers. It knows no ticket, no
+// amount and no rule.
+"use strict";
+
+(() => {
+  const body = document.body;
+  const alarm = document.getElementById("silence");
+  const silenceAfter = Number(body.dataset.silence); // ms without a sign of life
+  const guard = Number(body.dataset.guard); // ms after a new view in which presses were meant for the old one
+  const parts = ["bar", "say", "act", "line"];
+
+  let source; // the one EventSource
+  let timer; // runs out when the terminal is silent
+  let silent = false;
+  let busy = false; // a press is on its way
+  let shownAt = performance.now();
+
+  // alive notes a sign of life.
+  function alive() {
+    silent = false;
+    alarm.hidden = true;
+    alarm.textContent = "";
+    body.classList.remove("silent");
+    clearTimeout(timer);
+    timer = setTimeout(mute, silenceAfter);
+  }
+
+  // mute warns that what the page shows may be old, and opens the stream anew: a
+  // connection that died without a word never reports an error.
+  function mute() {
+    if (!silent) {
+      silent = true;
+      alarm.hidden = false;
+      alarm.textContent = alarm.dataset.text;
+      body.classList.add("silent");
+    }
+    clearTimeout(timer);
+    timer = setTimeout(mute, silenceAfter);
+    connect();
+  }
+
+  function connect() {
+    if (source) source.close();
+    const mine = new EventSource(body.dataset.events);
+    source = mine;
+    mine.onmessage = (event) => {
+      // Another run of the program has other secrets and perhaps another script.
+      if (event.lastEventId.split("-")[0] !== body.dataset.boot) {
+        location.reload();
+        return;
+      }
+      alive();
+      show(event.data);
+    };
+    mine.addEventListener("beat", alive);
+    mine.onerror = () => {
+      // The browser tries again by itself, except after an answer that is no stream.
+      if (mine.readyState === EventSource.CLOSED) {
+        setTimeout(() => { if (source === mine) connect(); }, 1000);
+      }
+    };
+  }
+
+  // show swaps in a view, part by part, so that a part that says the same is not read
+  // out again and keeps its focus. A view older than the shown one comes from an answer
+  // that was overtaken.
+  function show(html) {
+    const next = new DOMParser().parseFromString(html, "text/html").getElementById("screen");
+    const now = document.getElementById("screen");
+    if (!next || Number(next.dataset.seq) < Number(now.dataset.seq)) return;
+    if (next.dataset.key !== now.dataset.key) shownAt = performance.now();
+    const focused = next.dataset.key === now.dataset.key && document.activeElement ? document.activeElement.id : "";
+    now.className = next.className;
+    now.dataset.seq = next.dataset.seq;
+    now.dataset.key = next.dataset.key;
+    for (const id of parts) {
+      const from = next.querySelector("#" + id);
+      const to = now.querySelector("#" + id);
+      if (!from || !to) continue;
+      to.className = from.className;
+      if (to.innerHTML !== from.innerHTML) to.innerHTML = from.innerHTML;
+    }
+    const again = focused && document.getElementById(focused);
+    if (again && again !== document.activeElement) again.focus();
+  }
+
+  async function press(form) {
+    busy = true;
+    const screen = document.getElementById("screen");
+    screen.setAttribute("aria-busy", "true");
+    try {
+      const answer = await fetch(form.action, {
+        method: "POST",
+        headers: { "X-Grattoir-Part": "view" },
+        body: new URLSearchParams(new FormData(form)),
+        signal: AbortSignal.timeout(silenceAfter),
+      });
+      if (answer.status === 403) {
+        location.reload(); // the page is older than the program
+      } else if (answer.ok || answer.status === 409) {
+        show(await answer.text());
+      } else {
+        mute();
+      }
+    } catch {
+      mute(); // whether it was paid, the next view tells
+    } finally {
+      busy = false;
+      screen.removeAttribute("aria-busy");
+    }
+  }
+
+  document.addEventListener("submit", (event) => {
+    const early = performance.now() - shownAt < guard;
+    if (busy || silent || early) {
+      event.preventDefault();
+      return;
+    }
+    if (event.target.dataset.plain) return;
+    event.preventDefault();
+    press(event.target);
+  });
+
+  // A key held down is one press.
+  document.addEventListener("keydown", (event) => {
+    if (event.repeat && (event.key === "Enter" || event.key === " ")) event.preventDefault();
+  });
+
+  alive();
+  connect();
+})();

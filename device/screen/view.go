@@ -1,0 +1,277 @@
+package screen
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"grattoir/device/terminal"
+	"grattoir/validate"
+	"grattoir/validate/money"
+)
+
+// look is the family of a view: its colours and its shape. A meaning is never carried
+// by the colour alone; the shape and the word say the same.
+type look string
+
+const (
+	lookIdle   look = "idle"
+	lookWin    look = "win"    // check mark: pay
+	lookDone   look = "done"   // check mark in a circle: this payment is recorded
+	lookLose   look = "lose"   // dash: proven, no prize
+	lookPaid   look = "paid"   // double tick: paid before
+	lookStop   look = "stop"   // cross: known, and the answer is no
+	lookCentre look = "centre" // arrow: somebody else pays, or later
+	lookError  look = "error"  // warning sign: nothing is known of the prize
+	lookAgain  look = "again"  // turning arrow: the same act once more
+	lookAsk    look = "ask"    // question mark: the clerk answers first
+)
+
+// lookOf sorts the reasons by what the clerk does. A reason that it does not know is an error.
+func lookOf(r validate.Reason) look {
+	switch r {
+	case validate.Winner:
+		return lookWin
+	case validate.NotAWinner:
+		return lookLose
+	case validate.AlreadyPaidHere, validate.AlreadyPaidElsewhere:
+		return lookPaid
+	case validate.PackStolen, validate.TicketVoid, validate.ClaimPeriodOver:
+		return lookStop
+	case validate.AboveShopLimit, validate.PrizeNotMoney, validate.NeedsCentral, validate.OwnerSilent, validate.AllowanceSpent,
+		validate.ClockNotTrusted, validate.PrinterNotReady, validate.CreditedToAccount, validate.GameSuspended:
+		return lookCentre
+	case validate.CodeMisread, validate.WaitingForCentral:
+		return lookAgain
+	}
+	return lookError
+}
+
+// view is everything the templates write, in one language.
+type view struct {
+	W            *words
+	Look         look
+	Boot, Token  string
+	Seq          uint64
+	Key          string // changes when the view does, and not when only the status line does
+	ID           string // of the check, which every press carries
+	Name, Shop   string
+	Demo, Switch bool
+	Notice       string
+	Silence      int64 // milliseconds
+	Guard        int64
+
+	Word, WordSize     string
+	Amount, AmountSize string // "" where no amount is shown big
+	InWords            string
+	Clerk, NextStep    string
+	Player, PlayerTwo  string // the customer's text in both languages
+	PlayerTwoLang      string
+	Code               string
+	Details            []string
+	When               []string // of an earlier payment
+	CanPay, CashFirst  bool
+	Receipt            *receiptView
+	Line               []item
+}
+
+// receiptView is the slip of the claim on the counter.
+type receiptView struct {
+	Image   string // address of the preview, "" for none
+	State   string
+	Trouble string // what holds the slip, in the clerk's words
+	Copy    string
+	Copies  int
+	Again   bool // another copy may be asked for
+}
+
+// item is one fact in the status line. Bad ones are marked in words, sign and colour.
+type item struct {
+	Text string
+	Bad  bool
+}
+
+// viewOf says everything about a snapshot in one language.
+func (s *Screen) viewOf(now snapshot, l money.Language) view {
+	w := wordsOf(l)
+	on := now.state.View
+	v := view{W: w, Look: lookIdle, Boot: s.boot, Token: s.token, Seq: now.seq, ID: on.ID, Name: s.opt.Name, Shop: s.opt.Shop,
+		Demo: s.opt.Demonstration, Switch: len(s.opt.Languages) > 1, Notice: s.opt.Notice,
+		Silence: s.silence.Milliseconds(), Guard: s.guard.Milliseconds(), Line: s.line(now.state, w, l)}
+	switch on.Stage {
+	case terminal.Verdict:
+		s.verdict(&v, on, now.asking, l)
+	case terminal.Paid:
+		s.paid(&v, on, l)
+	default:
+		v.Word, v.Player, v.PlayerTwo, v.PlayerTwoLang = w.Idle, w.IdlePlayer, other(l).IdlePlayer, other(l).Lang
+	}
+	v.WordSize, v.AmountSize = wordSize(v.Word), amountSize(v.Amount)
+	if len(v.When) > 0 && v.WordSize == "l" {
+		v.WordSize = "m" // what is said of the earlier payment stands below it
+	}
+	v.Key = fmt.Sprintf("%s/%s/%s/%t", v.Look, on.ID, v.Code, v.Receipt != nil && v.Receipt.Again)
+	return v
+}
+
+func other(l money.Language) *words {
+	if l == money.English {
+		return &french
+	}
+	return &english
+}
+
+// verdict fills in what a check answered.
+func (s *Screen) verdict(v *view, on terminal.View, asking bool, l money.Language) {
+	w, d := v.W, on.Verdict
+	text := d.Reason.Text(l)
+	v.Look, v.Word, v.Code = lookOf(d.Reason), text.Word, d.Reason.Code()
+	v.Clerk, v.NextStep = oneLine(text.Clerk), oneLine(text.Next)
+	v.bilingual(l, func(m money.Language) string { return d.Reason.Text(m).Player })
+	v.ticket(on)
+	if a := d.AmountMinor; a != nil && *a > 0 {
+		figures := money.Text(*a, d.Currency, l, money.Screen)
+		switch v.Look {
+		case lookPaid, lookStop: // a big amount on a ticket that is not paid invites to pay it
+			v.Details = append(v.Details, fmt.Sprintf(w.Won, figures))
+		default:
+			v.Amount, v.InWords = figures, money.Words(*a, d.Currency, l)
+		}
+	}
+	if d.Paid != nil {
+		v.When = s.earlier(*d.Paid, w)
+	}
+	if d.Outcome != validate.Pay {
+		return
+	}
+	switch {
+	case slices.Contains(d.Needs, validate.Identity):
+		v.Look, v.Word, v.Clerk, v.NextStep = lookCentre, validate.AboveShopLimit.Text(l).Word, w.Identity, w.IdentityNext
+		v.bilingual(l, func(m money.Language) string { return validate.AboveShopLimit.Text(m).Player })
+	case asking:
+		v.Look, v.Word, v.CanPay, v.CashFirst = lookAsk, w.CashAsk, true, true
+		v.Clerk, v.NextStep = "", w.CashTake
+	default:
+		v.CanPay, v.Clerk = true, "" // the word says it already
+	}
+}
+
+// paid fills in a payment that is recorded, and how far its slip is.
+func (s *Screen) paid(v *view, on terminal.View, l money.Language) {
+	w := v.W
+	v.Look, v.Word, v.NextStep = lookDone, w.PaidWord, w.PaidNext
+	v.bilingual(l, func(m money.Language) string { return wordsOf(m).PaidPlayer })
+	v.ticket(on)
+	r := on.Receipt
+	if r == nil { // a paid view always has one
+		return
+	}
+	v.Amount, v.InWords = money.Text(r.Amount, r.Currency, l, money.Screen), money.Words(r.Amount, r.Currency, l)
+	v.Details = append(v.Details, w.Entry+"\u00a0"+r.Number.String())
+	p := &receiptView{Copies: r.Copies}
+	p.State, p.Again = w.slipState(r.Print)
+	if on.Holding != nil && !p.Again {
+		p.State, p.Trouble = w.Held, on.Holding.Code+"\u00a0: "+oneLine(on.Holding.Clerk(l))
+	}
+	if r.Copies > 1 {
+		p.Copy = fmt.Sprintf(w.Copy, r.Copies)
+	}
+	if s.opt.Render != nil {
+		p.Image = fmt.Sprintf("/slip/%s.png?copy=%d", r.Number, r.Copies)
+	}
+	v.Receipt = p
+}
+
+func (v *view) bilingual(l money.Language, text func(money.Language) string) {
+	two := money.Language(other(l).Lang)
+	v.Player, v.PlayerTwo, v.PlayerTwoLang = text(l), text(two), string(two)
+}
+
+// ticket names the ticket by its public part.
+func (v *view) ticket(on terminal.View) {
+	if on.Opened.GameName != "" {
+		v.Details = append(v.Details, on.Opened.GameName)
+	}
+	if on.Code.Game != "" {
+		v.Details = append(v.Details, v.W.Ticket+" "+on.Code.Game+"-"+on.Code.PackText()+"-"+on.Code.NumberText())
+	}
+}
+
+// earlier tells when and where the ticket was paid before.
+func (s *Screen) earlier(p validate.Payment, w *words) []string {
+	now := s.opt.Now()
+	lines := []string{fmt.Sprintf(w.Earlier, w.moment(p.At, now, s.opt.Zone))}
+	var where []string
+	if p.Shop != "" {
+		where = append(where, w.Shop+" "+p.Shop)
+	}
+	if p.Terminal != "" {
+		where = append(where, w.Terminal+" "+p.Terminal)
+	}
+	if len(where) > 0 {
+		lines = append(lines, strings.Join(where, ", "))
+	}
+	if p.Number != "" {
+		lines = append(lines, w.Entry+"\u00a0"+p.Number)
+	}
+	if !p.AsOf.IsZero() {
+		lines = append(lines, fmt.Sprintf(w.AsOf, w.moment(p.AsOf, now, s.opt.Zone)))
+	}
+	return lines
+}
+
+// line is the status line, the same on every view.
+func (s *Screen) line(state terminal.State, w *words, l money.Language) []item {
+	now := s.opt.Now()
+	clock := item{Text: now.In(s.opt.Zone).Format("15:04")}
+	if s.opt.Trusted().IsZero() {
+		clock = item{clock.Text + " " + w.ClockDoubt, true}
+	}
+	data := item{w.NoData, true}
+	if date := s.opt.DataDate(); !date.IsZero() {
+		data = item{fmt.Sprintf(w.Data, w.moment(date, now, s.opt.Zone)), false}
+	}
+	items := []item{{w.unsent(state.Unsent, s.opt.Currency, l), false}, data,
+		device(w.PrinterReady, state.Printer, l), device(w.ScannerReady, state.Scanner, l)}
+	if state.Ledger != "" {
+		items = append(items, item{validate.LedgerNotWritable.Code() + " " + w.LedgerTrouble, true})
+	}
+	return append(items, clock)
+}
+
+func device(ready string, f *terminal.Fault, l money.Language) item {
+	if f == nil {
+		return item{ready, false}
+	}
+	return item{f.Code + " " + oneLine(f.Clerk(l)), true}
+}
+
+// amountSize and wordSize choose among the sizes of the style sheet by what has to fit
+// on a line. The widths of the letters were measured at the smallest screen.
+func amountSize(figures string) string {
+	switch n := utf8.RuneCountInString(figures); {
+	case n <= 6:
+		return "l"
+	case n <= 8:
+		return "m"
+	case n <= 11:
+		return "s"
+	}
+	return "xs"
+}
+
+// wordSize goes by the longest word, because a line breaks between words only.
+func wordSize(word string) string {
+	longest := 0
+	for w := range strings.FieldsSeq(word) {
+		longest = max(longest, utf8.RuneCountInString(w))
+	}
+	switch {
+	case longest <= 8 && utf8.RuneCountInString(word) <= 13:
+		return "l"
+	case longest <= 11:
+		return "m"
+	}
+	return "s"
+}

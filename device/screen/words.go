@@ -1,0 +1,159 @@
+package screen
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"grattoir/validate"
+	"grattoir/validate/money"
+)
+
+// defaultNotice is the sentence that the arrêté of 29 July 2022 (JO of 2 August 2022)
+// fixes. It may not be altered or translated.
+const defaultNotice = "Les jeux d'argent et de hasard peuvent être dangereux : pertes d'argent, conflits familiaux, addiction… " +
+	"Retrouvez nos conseils sur joueurs-info-service.fr (09 74 75 13 13 - appel non surtaxé)"
+
+// words are what the page says in one language besides the reasons' own texts. A test
+// refuses an empty field.
+type words struct {
+	Lang      string // for the lang attribute
+	Other     string // the button that switches to the other language
+	OtherLang string
+	Title     string
+
+	Idle, IdlePlayer    string
+	Minors, MinorsProof string
+	Demonstration       string
+	Silence             string // the terminal does not answer
+	SilencePlayer       string
+	NoScript            string
+
+	Pay, Next, Reprint     string
+	CashAsk, CashYes       string
+	CashNo, CashTake       string
+	Identity, IdentityNext string
+
+	PaidWord, PaidNext, PaidPlayer string
+	Slip, Copy                     string
+	Printing, Held, Unknown        string
+	Sent, Consumed, Printed        string
+	Ticket, Won                    string
+	Earlier, Terminal, Shop, Entry string
+	AsOf                           string
+	NoneUnsent, OneUnsent, Unsent  string
+	Data, NoData                   string
+	PrinterReady, ScannerReady     string
+	LedgerTrouble, ClockDoubt      string
+	BarLabel, LineLabel            string
+
+	day, dayYear string // layouts of package time, the month as a number
+}
+
+func wordsOf(l money.Language) *words {
+	if l == money.English {
+		return &english
+	}
+	return &french
+}
+
+// french and english are never written to.
+var french = words{
+	Lang: "fr", Other: "English", OtherLang: "en",
+	Title: "Validation des tickets",
+
+	Idle: "Scannez un ticket", IdlePlayer: "Faites vérifier votre ticket",
+	Minors: "Interdit aux moins de 18 ans", MinorsProof: "Pièce d'identité en cas de doute.",
+	Demonstration: "DÉMONSTRATION : tickets sans valeur",
+	Silence:       "Le terminal ne répond pas. Ne payez rien d'après cet écran ; attendez ou appelez l'assistance.",
+	SilencePlayer: "Cet écran n'est plus à jour.",
+	NoScript:      "Cette page a besoin de JavaScript pour montrer les tickets scannés.",
+
+	Pay: "PAYER", Next: "Ticket suivant", Reprint: "RÉIMPRIMER",
+	CashAsk: "La caisse suffit-elle ?", CashYes: "OUI, PAYER", CashNo: "NON, RETOUR",
+	CashTake: "Comptez l'argent avant de confirmer.",
+	Identity: "Identité du joueur obligatoire : ce terminal ne peut pas la relever.", IdentityNext: "Ne payez pas. Envoyez le joueur au centre de paiement.",
+
+	PaidWord: "PAYÉ", PaidNext: "Remettez l'argent et le reçu au joueur.", PaidPlayer: "Payé. Demandez votre argent et votre reçu.",
+	Slip: "Aperçu du reçu", Copy: "DUPLICATA, copie n° %d",
+	Printing: "Impression du reçu en cours…", Held: "Reçu en attente, rien n'est perdu.", Unknown: "Reçu peut-être imprimé : regardez l'imprimante.",
+	Sent: "Reçu envoyé à l'imprimante.", Consumed: "L'imprimante a pris le reçu.", Printed: "Reçu imprimé.",
+	Ticket: "Ticket", Won: "Gain : %s",
+	Earlier: "Payé le %s", Terminal: "terminal", Shop: "point de vente", Entry: "écriture n°", AsOf: "information du %s",
+	NoneUnsent: "Tout est envoyé au centre", OneUnsent: "1 paiement non envoyé", Unsent: "%d paiements non envoyés",
+	Data: "Données du %s", NoData: "Aucune donnée de jeu",
+	PrinterReady: "Imprimante prête", ScannerReady: "Lecteur prêt",
+	LedgerTrouble: "Registre en panne : aucun paiement, appelez l'assistance", ClockDoubt: "heure non vérifiée",
+	BarLabel: "Terminal", LineLabel: "État du terminal",
+	day: "02/01 à 15:04", dayYear: "02/01/2006 à 15:04",
+}
+
+var english = words{
+	Lang: "en", Other: "Français", OtherLang: "fr",
+	Title: "Ticket validation",
+
+	Idle: "Scan a ticket", IdlePlayer: "Have your ticket checked",
+	Minors: "No play under 18", MinorsProof: "Ask for proof of age when in doubt.",
+	Demonstration: "DEMONSTRATION: tickets of no value",
+	Silence:       "The terminal does not answer. Pay nothing by this screen; wait, or call support.",
+	SilencePlayer: "This screen is out of date.",
+	NoScript:      "This page needs JavaScript to show scanned tickets.",
+
+	Pay: "PAY", Next: "Next ticket", Reprint: "REPRINT",
+	CashAsk: "Is there enough in the till?", CashYes: "YES, PAY", CashNo: "NO, BACK",
+	CashTake: "Count the money before you confirm.",
+	Identity: "The player's identity is required: this terminal cannot take it.", IdentityNext: "Do not pay. Send the player to the payment centre.",
+
+	PaidWord: "PAID", PaidNext: "Hand the money and the slip to the player.", PaidPlayer: "Paid. Ask for your money and your slip.",
+	Slip: "The slip", Copy: "DUPLICATA, copy %d",
+	Printing: "The slip is being printed…", Held: "The slip waits, nothing is lost.", Unknown: "The slip may be printed: look at the printer.",
+	Sent: "The slip was sent to the printer.", Consumed: "The printer has taken the slip.", Printed: "The slip is printed.",
+	Ticket: "Ticket", Won: "Prize: %s",
+	Earlier: "Paid on %s", Terminal: "terminal", Shop: "shop", Entry: "entry", AsOf: "known as of %s",
+	NoneUnsent: "Everything is sent to the centre", OneUnsent: "1 payment not sent", Unsent: "%d payments not sent",
+	Data: "Data of %s", NoData: "No game data",
+	PrinterReady: "Printer ready", ScannerReady: "Scanner ready",
+	LedgerTrouble: "Ledger out of order: no payments, call support", ClockDoubt: "time not verified",
+	BarLabel: "Terminal", LineLabel: "State of the terminal",
+	day: "2 Jan, 15:04", dayYear: "2 Jan 2006, 15:04",
+}
+
+// moment writes a time for people; the year stands where it is not the current one.
+func (w *words) moment(t, now time.Time, zone *time.Location) string {
+	t, now = t.In(zone), now.In(zone)
+	if t.Year() != now.Year() {
+		return t.Format(w.dayYear)
+	}
+	return t.Format(w.day)
+}
+
+// unsent says how many claims central has not got, and their money.
+func (w *words) unsent(u validate.Unsent, currency string, l money.Language) string {
+	switch u.Claims {
+	case 0:
+		return w.NoneUnsent
+	case 1:
+		return w.OneUnsent + " (" + money.Text(u.Money, currency, l, money.Screen) + ")"
+	}
+	return fmt.Sprintf(w.Unsent, u.Claims) + " (" + money.Text(u.Money, currency, l, money.Screen) + ")"
+}
+
+// slipState says how far the paper is, and whether another copy may be asked for.
+func (w *words) slipState(p validate.PrintState) (text string, again bool) {
+	switch p {
+	case validate.Held:
+		return w.Held, false
+	case validate.Unknown:
+		return w.Unknown, true
+	case validate.Sent:
+		return w.Sent, true
+	case validate.Consumed:
+		return w.Consumed, true
+	case validate.Printed:
+		return w.Printed, true
+	}
+	return w.Printing, false
+}
+
+// oneLine joins a text that was broken for 32 columns; the page breaks it anew.
+func oneLine(s string) string { return strings.ReplaceAll(s, "\n", " ") }

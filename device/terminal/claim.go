@@ -1,0 +1,188 @@
+package terminal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"grattoir/validate"
+	"grattoir/validate/ticket"
+)
+
+// Scan is what came over the glass or the keypad.
+type Scan struct {
+	Text    string
+	AIM     byte // AIM symbology letter, 0 where the scanner reports none
+	Entered validate.Entered
+}
+
+// Check reads a code, opens its tag, asks the ledger and central's word, decides, and
+// shows the verdict. It commits nothing: checking is one act, paying another.
+func (t *Terminal) Check(ctx context.Context, s Scan) View {
+	t.act.Lock()
+	defer t.act.Unlock()
+	v := View{ID: newID(), Stage: Verdict, At: t.opt.Now(), Entered: s.Entered}
+
+	// From glass to code. A misread is not a loser and not a forgery: scan again.
+	code, err := ticket.Parse(s.Text, s.AIM, t.opt.Shelf.Layouts())
+	if err == nil && !code.Layout.Pays() {
+		err = fmt.Errorf("layout %s is the public code on the back: scan the hidden code", code.Layout.Name)
+	}
+	if err != nil {
+		v.Detail = err.Error()
+		v.Opened = validate.Opened{Finding: validate.Misread}
+	} else {
+		v.Code = code
+		v.Opened = t.open(ctx, &v)
+	}
+	t.opt.Step("opened")
+
+	v.Verdict = t.decide(ctx, &v, false)
+	t.opt.Log.Info("checked", "ticket", v.Code, "outcome", v.Verdict.Outcome, "reason", v.Verdict.Reason, "detail", v.Detail, "entered", v.Entered)
+	t.change(func(st *State) { st.View = v })
+	t.opt.Step("shown")
+	return v
+}
+
+// open asks the manifest, and counts a failed secret before anybody learns of it.
+func (t *Terminal) open(ctx context.Context, v *View) validate.Opened {
+	o, err := t.opt.Shelf.Open(ctx, v.Code)
+	if err != nil {
+		v.Detail = err.Error()
+	}
+	return o
+}
+
+// Why a payment is not even tried.
+var (
+	// ErrStale means that the page shows another ticket than the one it wants to pay.
+	ErrStale = errors.New("another ticket is on the counter now")
+	// ErrNeeds means that the clerk has not done what the verdict asks for first.
+	ErrNeeds = errors.New("the verdict asks for more before it is paid")
+)
+
+// Confirmed is what the clerk has done before paying.
+type Confirmed struct {
+	Cash bool // the till holds enough
+}
+
+// Pay commits the payment of the ticket that view id shows, then shows it and queues
+// its slip. When it returns a paid view the claim is durable. A second call with the
+// same id, from a double tap or a page that lost the first answer, gets the same view.
+// A verdict that no longer says pay comes back as a view of that verdict, and no error.
+func (t *Terminal) Pay(ctx context.Context, id string, c Confirmed) (View, error) {
+	t.act.Lock()
+	defer t.act.Unlock()
+	state, _ := t.State()
+	v := state.View
+	switch {
+	case v.ID != id || id == "":
+		return v, ErrStale
+	case v.Stage == Paid:
+		return v, nil
+	}
+
+	// Everything is asked again: seconds or minutes have passed since the check.
+	if v.Verdict = t.decide(ctx, &v, true); v.Verdict.Outcome == validate.Pay {
+		if err := unmet(v.Verdict.Needs, c); err != nil {
+			return v, err
+		}
+		receipt, err := t.opt.Ledger.Record(ctx, t.claim(v))
+		if err == nil {
+			t.opt.Step("recorded")
+			v.Stage, v.Receipt, v.Detail = Paid, &receipt, ""
+		} else {
+			v.Verdict, v.Detail = t.refused(ctx, &v), err.Error()
+		}
+	}
+	t.opt.Log.Info("pay", "ticket", v.Code, "outcome", v.Verdict.Outcome, "reason", v.Verdict.Reason, "stage", v.Stage, "detail", v.Detail)
+	t.change(func(st *State) { st.View = v })
+	t.opt.Step("paid-shown")
+	t.wakePrinting()
+	t.refresh(ctx)
+	return v, nil
+}
+
+func unmet(needs []validate.Need, c Confirmed) error {
+	for _, n := range needs {
+		if n == validate.ConfirmCash && c.Cash {
+			continue
+		}
+		return fmt.Errorf("%w: %s", ErrNeeds, n)
+	}
+	return nil
+}
+
+// claim writes down what is paid. Its id is the view's, made at the check.
+func (t *Terminal) claim(v View) validate.Claim {
+	o := v.Opened
+	return validate.Claim{ID: v.ID, Ticket: o.Key(), Secret: v.Code, Tier: o.Tier, Amount: o.Amount, Currency: o.Currency,
+		OwnerEpoch: v.ownerEpoch, Policy: t.opt.Policy.Version, Operator: t.opt.Operator, Entered: v.Entered, FirstCheck: v.At,
+		Slip: validate.SlipFacts{Game: o.GameName, Emission: o.Emission, BlockNumber: o.Number, GameCode: v.Code.Game, Pack: v.Code.PackText(),
+			Ticket: v.Code.NumberText(), SecretTail: v.Code.SecretTail(), Demonstration: o.Scaled}}
+}
+
+// refused decides again after the ledger would not take a claim: another till of the
+// same program was quicker, the allowance ran out, or the disk failed.
+func (t *Terminal) refused(ctx context.Context, v *View) validate.Verdict {
+	verdict := t.decide(ctx, v, true)
+	if verdict.Outcome == validate.Pay { // nothing explains it but the ledger itself
+		verdict = validate.Decide(v.Opened, validate.Facts{Paying: true}, t.opt.Policy, validate.Clock{})
+	}
+	return verdict
+}
+
+// decide collects the facts and asks validate. What cannot be learned counts against paying.
+func (t *Terminal) decide(ctx context.Context, v *View, paying bool) validate.Verdict {
+	f := validate.Facts{Paying: paying, AcceptScaled: t.opt.AcceptScaled, LedgerWritable: true, PrinterReady: t.opt.Printer.Ready() == nil}
+	if paying {
+		if err := t.opt.Ledger.Writable(); err != nil {
+			f.LedgerWritable, v.Detail = false, err.Error()
+		}
+	}
+	if v.Opened.Block != (validate.BlockID{}) {
+		if err := t.ticketFacts(ctx, v, &f); err != nil {
+			// Without the ledger nobody knows whether the ticket is paid already.
+			f.Paying, f.LedgerWritable, v.Detail = true, false, err.Error()
+		}
+	}
+	return validate.Decide(v.Opened, f, t.opt.Policy, validate.Clock{Trusted: t.opt.Trusted()})
+}
+
+// ticketFacts asks the ledger and central's word about one ticket.
+func (t *Terminal) ticketFacts(ctx context.Context, v *View, f *validate.Facts) error {
+	o := v.Opened
+	attempts, err := t.opt.Ledger.Attempts(ctx, o.Key())
+	if err != nil {
+		return err
+	}
+	f.TooManyAttempts = attempts >= validate.MaxAttempts
+	if o.Finding == validate.Counterfeit && !f.TooManyAttempts && !f.Paying {
+		if _, err := t.opt.Ledger.Failed(ctx, o.Key()); err != nil {
+			return err
+		}
+	}
+	s, err := t.opt.Central.Standing(ctx, o)
+	if err != nil {
+		return err
+	}
+	f.TerminalSuspended, f.GameSuspended, f.Pack, f.Right = s.TerminalSuspended, s.GameSuspended, s.Pack, s.Right
+	f.PaidElsewhere, f.Closed, v.ownerEpoch = s.PaidElsewhere, s.Closed, s.OwnerEpoch
+	if f.AllowanceLeft, err = t.opt.Ledger.Allows(ctx, o.Amount); err != nil {
+		return err
+	}
+	paid, err := t.opt.Ledger.Paid(ctx, o.Key())
+	if paid != nil {
+		f.PaidHere = &validate.Payment{At: paid.At, Terminal: paid.Terminal, Number: paid.Number.String()}
+	}
+	return err
+}
+
+// Dismiss clears the counter for the next ticket, if it still shows view id.
+func (t *Terminal) Dismiss(id string) {
+	t.act.Lock()
+	defer t.act.Unlock()
+	if state, _ := t.State(); state.View.ID == id {
+		t.change(func(s *State) { s.View = View{Stage: Idle, At: t.opt.Now()} })
+	}
+}

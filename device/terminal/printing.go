@@ -1,0 +1,143 @@
+package terminal
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"grattoir/validate"
+)
+
+// Run prints the slips of committed claims, oldest first, until ctx ends. A payment
+// never waits for it.
+func (t *Terminal) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		printerChanged := t.opt.Printer.Changed()
+		t.printAll(ctx)
+		t.refresh(ctx)
+		select {
+		case <-ctx.Done():
+		case <-t.queue:
+		case <-printerChanged:
+		}
+	}
+}
+
+func (t *Terminal) wakePrinting() {
+	select {
+	case t.queue <- struct{}{}:
+	default: // it is awake already
+	}
+}
+
+// printAll prints every slip that waits. A slip held by a fault keeps its place, so
+// slips come out in the order of the ledger.
+func (t *Terminal) printAll(ctx context.Context) {
+	waiting, err := t.opt.Ledger.Unprinted(ctx)
+	if err != nil {
+		t.opt.Log.Error("cannot read the slips that wait", "err", err)
+		return
+	}
+	for _, r := range waiting {
+		if ctx.Err() != nil || !t.printOne(ctx, r) {
+			return
+		}
+	}
+}
+
+// printOne prints one slip and stores the level reached. It is false when the slip waits on.
+func (t *Terminal) printOne(ctx context.Context, r validate.Receipt) bool {
+	if fault := t.opt.Printer.Ready(); fault != nil {
+		t.hold(r, fault)
+		return false
+	}
+	if r.Print == validate.Held {
+		// From the next byte on, only a DUPLICATA may follow a crash.
+		if err := t.opt.Ledger.Mark(ctx, r.Number, validate.Sending); err != nil {
+			t.opt.Log.Error("slip not begun", "seq", r.Number.Seq, "err", err)
+			return false
+		}
+		r.Print = validate.Sending
+	}
+	t.show(r, nil)
+	t.opt.Step("sending")
+	state, err := t.opt.Printer.Print(ctx, r, func(f *Fault) { t.hold(r, f) })
+	t.opt.Step("sent")
+	if err != nil {
+		t.opt.Log.Warn("slip", "seq", r.Number.Seq, "state", state, "err", err)
+	}
+	if ctx.Err() != nil && !state.Done() {
+		return false // stopping: the next start treats it like a power cut
+	}
+	if err := t.opt.Ledger.Mark(context.WithoutCancel(ctx), r.Number, state); err != nil {
+		t.opt.Log.Error("slip not marked", "seq", r.Number.Seq, "state", state, "err", err)
+		return false
+	}
+	t.opt.Step("marked")
+	r.Print = state
+	t.show(r, nil)
+	return state != validate.Held
+}
+
+// hold shows what keeps a slip from coming out.
+func (t *Terminal) hold(r validate.Receipt, f *Fault) { t.show(r, f) }
+
+// show updates the counter if it still shows the claim.
+func (t *Terminal) show(r validate.Receipt, holding *Fault) {
+	t.change(func(s *State) {
+		s.Printer = t.opt.Printer.Ready()
+		if s.View.Receipt != nil && s.View.Receipt.Number == r.Number {
+			s.View.Receipt, s.View.Holding = &r, holding
+		}
+	})
+}
+
+// Reprint prints another copy of a slip. It is marked DUPLICATA and counted.
+func (t *Terminal) Reprint(ctx context.Context, n validate.EntryNumber) (validate.Receipt, error) {
+	r, err := t.opt.Ledger.Receipt(ctx, n)
+	if err != nil {
+		return r, err
+	}
+	if r.Print == validate.Sending || r.Print == validate.Held {
+		return r, fmt.Errorf("entry %v: its slip is still waiting to be printed", n)
+	}
+	r, err = t.opt.Ledger.BeginCopy(ctx, n)
+	if err == nil {
+		t.opt.Log.Info("reprint", "seq", n.Seq, "copy", r.Copies)
+		t.show(r, nil)
+		t.wakePrinting()
+	}
+	return r, err
+}
+
+// Receipt returns the claim of an entry.
+func (t *Terminal) Receipt(ctx context.Context, n validate.EntryNumber) (validate.Receipt, error) {
+	return t.opt.Ledger.Receipt(ctx, n)
+}
+
+// Last returns the newest claims, newest first.
+func (t *Terminal) Last(ctx context.Context, n int) ([]validate.Receipt, error) {
+	return t.opt.Ledger.Last(ctx, n)
+}
+
+// stopGrace is how long a stop waits for the slip that is being printed.
+const stopGrace = 5 * time.Second
+
+// Drain waits until no slip waits or the grace is over. It is for an orderly stop:
+// scans have ended before.
+func (t *Terminal) Drain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, stopGrace)
+	defer cancel()
+	for {
+		_, changed := t.State()
+		waiting, err := t.opt.Ledger.Unprinted(ctx)
+		if err != nil || len(waiting) == 0 || t.opt.Printer.Ready() != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}

@@ -1,0 +1,217 @@
+// Package terminal is the counter: one ticket from the scan to the slip. claim.go
+// tells that story, recover.go what a restart must finish. It decides by validate,
+// records by a ledger and prints by a printer, all behind interfaces it declares here;
+// it imports no driver and never touches a file. Start at claim.go.
+package terminal
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"log/slog"
+	"sync"
+	"time"
+
+	"grattoir/validate"
+	"grattoir/validate/money"
+	"grattoir/validate/policy"
+	"grattoir/validate/ticket"
+)
+
+// Shelf holds the manifests.
+type Shelf interface {
+	Layouts() []ticket.Layout
+	// Open says what is proven about a code. The error is a technician's detail.
+	Open(ctx context.Context, c ticket.Code) (validate.Opened, error)
+}
+
+// Ledger is the record of money.
+type Ledger interface {
+	// Writable is nil when a claim could be committed now.
+	Writable() error
+	// Allows tells whether a claim of amount fits the allowance now.
+	Allows(ctx context.Context, amount money.Amount) (bool, error)
+	// Paid returns the ticket's claim, nil when it has none.
+	Paid(ctx context.Context, t validate.TicketKey) (*validate.Receipt, error)
+	// Record commits a claim. When it returns nil the claim is durable.
+	Record(ctx context.Context, c validate.Claim) (validate.Receipt, error)
+	// Unprinted lists claims in the states sending and held, oldest first.
+	Unprinted(ctx context.Context) ([]validate.Receipt, error)
+	// Mark stores how far the paper has come.
+	Mark(ctx context.Context, n validate.EntryNumber, s validate.PrintState) error
+	// BeginCopy stores that another copy is printed, before its first byte.
+	BeginCopy(ctx context.Context, n validate.EntryNumber) (validate.Receipt, error)
+	// Receipt returns the claim of an entry; Last the newest claims, newest first.
+	Receipt(ctx context.Context, n validate.EntryNumber) (validate.Receipt, error)
+	Last(ctx context.Context, n int) ([]validate.Receipt, error)
+	Unsent(ctx context.Context) (validate.Unsent, error)
+	// Attempts counts the failed secrets of a ticket; Failed adds one, durably.
+	Attempts(ctx context.Context, t validate.TicketKey) (int, error)
+	Failed(ctx context.Context, t validate.TicketKey) (int, error)
+}
+
+// Printer puts slips on paper.
+type Printer interface {
+	// Ready is nil, or what keeps a slip from being printed now.
+	Ready() *Fault
+	// Print prints the slip of a receipt and returns the level reached. Held means that
+	// a fault came before the first byte: nothing was sent, the same copy may be tried
+	// again. Watch is told what holds the job meanwhile, and nil when it goes on.
+	Print(ctx context.Context, r validate.Receipt, watch func(*Fault)) (validate.PrintState, error)
+	// Changed is closed at the next change of Ready.
+	Changed() <-chan struct{}
+}
+
+// Central is what central has said about a ticket, as far as it has arrived here.
+type Central interface {
+	Standing(ctx context.Context, o validate.Opened) (Standing, error)
+}
+
+// Standing is central's word on one ticket.
+type Standing struct {
+	TerminalSuspended bool
+	GameSuspended     bool
+	Pack              validate.PackState
+	Right             validate.Right
+	OwnerEpoch        int64
+	PaidElsewhere     *validate.Payment
+	Closed            policy.Date
+}
+
+// StandAlone is the Central of a terminal that has none: every pack of a block that
+// lies here is active and this terminal's own. Only a configuration that says
+// standalone = true gets it.
+type StandAlone struct{}
+
+// Standing gives the right to pay.
+func (StandAlone) Standing(context.Context, validate.Opened) (Standing, error) {
+	return Standing{Pack: validate.PackActive, Right: validate.RightOwner}, nil
+}
+
+// Fault is a device's trouble in words: for the clerk, and its technician's twin with a code.
+type Fault struct {
+	Code       string // printed and read out by phone
+	ClerkFR    string // at most two lines of 32 columns
+	ClerkEN    string
+	Technician string
+}
+
+// Clerk gives the clerk's words.
+func (f Fault) Clerk(l money.Language) string {
+	if l == money.English {
+		return f.ClerkEN
+	}
+	return f.ClerkFR
+}
+
+// Options make a terminal.
+type Options struct {
+	Name         string // the terminal's own name
+	Shelf        Shelf
+	Ledger       Ledger
+	Printer      Printer
+	Central      Central
+	Policy       policy.Policy
+	AcceptScaled bool             // pay demonstration blocks
+	Operator     string           // who is signed on
+	Now          func() time.Time // the device's clock, a hint
+	Trusted      func() time.Time // newest trusted time, zero for none
+	Log          *slog.Logger
+	// Step, when set, is called after each durable or visible step of a claim, with its
+	// name. Crash tests kill the program there.
+	Step func(name string)
+}
+
+// Terminal is one counter. It is safe for concurrent use; acts on tickets run one at a time.
+type Terminal struct {
+	opt   Options
+	act   sync.Mutex // held over one act: a check or a payment
+	queue chan struct{}
+
+	mu      sync.Mutex // guards what follows
+	state   State
+	changed chan struct{}
+}
+
+// State is what screens show, whole.
+type State struct {
+	View    View
+	Scanner *Fault // nil when the scanner works
+	Printer *Fault // nil when the printer is ready
+	Unsent  validate.Unsent
+	Ledger  string // what keeps the ledger from committing, "" for nothing
+}
+
+// Stage is what the counter shows.
+type Stage string
+
+const (
+	Idle    Stage = "idle"
+	Verdict Stage = "verdict"
+	Paid    Stage = "paid"
+)
+
+// View is the ticket on the counter.
+type View struct {
+	ID      string // names this check; a payment of it carries it as its claim id
+	Stage   Stage
+	At      time.Time
+	Code    ticket.Code // prints without its secret
+	Verdict validate.Verdict
+	Opened  validate.Opened
+	Detail  string // for the technician: what exactly was wrong
+	Receipt *validate.Receipt
+	Holding *Fault // what holds the slip now
+	Entered validate.Entered
+
+	ownerEpoch int64 // the right by which a claim of it is made
+}
+
+// New makes a terminal that shows the idle page. Run starts its printing.
+func New(opt Options) *Terminal {
+	if opt.Step == nil {
+		opt.Step = func(string) {}
+	}
+	return &Terminal{opt: opt, queue: make(chan struct{}, 1), changed: make(chan struct{}),
+		state: State{View: View{Stage: Idle, At: opt.Now()}, Printer: opt.Printer.Ready()}}
+}
+
+// State gives a snapshot and a channel that is closed at the next change.
+func (t *Terminal) State() (State, <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.state, t.changed
+}
+
+// change edits the state and wakes the screens.
+func (t *Terminal) change(edit func(*State)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	edit(&t.state)
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
+// ScannerFault reports what is wrong with the scanner, nil when it works.
+func (t *Terminal) ScannerFault(f *Fault) { t.change(func(s *State) { s.Scanner = f }) }
+
+// refresh reads again what the status line shows.
+func (t *Terminal) refresh(ctx context.Context) {
+	unsent, err := t.opt.Ledger.Unsent(ctx)
+	if err != nil {
+		t.opt.Log.Error("cannot count unsent claims", "err", err)
+	}
+	trouble := ""
+	if err := t.opt.Ledger.Writable(); err != nil {
+		trouble = err.Error()
+	}
+	ready := t.opt.Printer.Ready()
+	t.change(func(s *State) { s.Unsent, s.Ledger, s.Printer = unsent, trouble, ready })
+}
+
+// newID makes a claim id: 128 random bits.
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails: without randomness the program ends
+	return hex.EncodeToString(b[:])
+}

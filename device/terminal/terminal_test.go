@@ -1,0 +1,431 @@
+package terminal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"grattoir/device/terminal"
+	"grattoir/device/terminal/terminaltest"
+	"grattoir/validate"
+	"grattoir/validate/money"
+	"grattoir/validate/policy"
+	"grattoir/validate/ticket"
+)
+
+// counter is a terminal with everything it stands on.
+type counter struct {
+	*terminal.Terminal
+	shelf   *terminaltest.Shelf
+	ledger  *terminaltest.Ledger
+	printer *terminaltest.Printer
+	central *terminaltest.Central
+	log     *strings.Builder
+
+	mu    sync.Mutex
+	steps []string
+}
+
+var noon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+
+func newCounter() *counter {
+	now := func() time.Time { return noon }
+	c := &counter{shelf: terminaltest.NewShelf(), ledger: terminaltest.NewLedger("T-1", now), printer: terminaltest.NewPrinter(),
+		central: terminaltest.NewCentral(), log: &strings.Builder{}}
+	c.restart()
+	return c
+}
+
+// restart makes a new terminal over what is left after a power cut.
+func (c *counter) restart() {
+	c.Terminal = terminal.New(terminal.Options{Name: "T-1", Shelf: c.shelf, Ledger: c.ledger, Printer: c.printer, Central: c.central,
+		Policy: policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 30000, ConfirmCashPrize: 10000, IdentityPrize: 200000, ClaimDays: 30},
+		Now:    func() time.Time { return noon }, Trusted: func() time.Time { return noon },
+		Log: slog.New(slog.NewTextHandler(c.log, nil)), Operator: "marie",
+		Step: func(s string) { c.mu.Lock(); c.steps = append(c.steps, s); c.mu.Unlock() }})
+}
+
+// runs starts printing until the test ends or stop is called.
+func (c *counter) runs(t *testing.T) (stop func()) {
+	t.Helper()
+	if err := c.Recover(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() { c.Run(ctx) })
+	stop = func() { cancel(); done.Wait() }
+	t.Cleanup(stop)
+	return stop
+}
+
+func (c *counter) ticket(t testing.TB, number int, tier int, amount money.Amount) ticket.Code {
+	t.Helper()
+	code, err := ticket.Make(ticket.G40(), "399", 123, uint16(number), fmt.Sprintf("%022d", 1234567+number))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.shelf.Add(code, validate.Opened{Block: validate.BlockID{7}, Game: "bingo", GameName: "Bingo", Emission: "1", Number: 1, Currency: "EUR", Tier: tier, Amount: amount})
+	return code
+}
+
+func (c *counter) check(code ticket.Code) terminal.View {
+	return c.Check(context.Background(), terminal.Scan{Text: code.Digits(), Entered: validate.Scanned})
+}
+
+func (c *counter) pay(t testing.TB, v terminal.View) terminal.View {
+	t.Helper()
+	v, err := c.Pay(context.Background(), v.ID, terminal.Confirmed{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func slips(t *testing.T, c *counter, n int) []validate.Receipt {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	list, err := c.printer.Await(ctx, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// settled waits until no slip waits.
+func settled(t *testing.T, c *counter) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for {
+		_, changed := c.State()
+		if list, err := c.ledger.Unprinted(ctx); err != nil {
+			t.Fatal(err)
+		} else if len(list) == 0 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			t.Fatal("a slip still waits")
+		}
+	}
+}
+
+func TestCheckCommitsNothing(t *testing.T) {
+	c := newCounter()
+	code := c.ticket(t, 1, 8, 2000)
+	for range 3 {
+		if v := c.check(code); v.Verdict.Reason != validate.Winner || *v.Verdict.AmountMinor != 2000 {
+			t.Fatalf("%+v", v.Verdict)
+		}
+	}
+	if n := len(c.ledger.Claims()); n != 0 {
+		t.Fatalf("%d claims after checks", n)
+	}
+}
+
+func TestPaymentIsDurableBeforeAnythingShowsIt(t *testing.T) {
+	c := newCounter()
+	c.pay(t, c.check(c.ticket(t, 1, 8, 2000)))
+	recorded, shown := slices.Index(c.steps, "recorded"), slices.Index(c.steps, "paid-shown")
+	if recorded < 0 || shown < recorded {
+		t.Fatalf("steps %v", c.steps)
+	}
+	claims := c.ledger.Claims()
+	if len(claims) != 1 || claims[0].Amount != 2000 || claims[0].Tier != 8 || claims[0].Operator != "marie" || claims[0].Policy != "p1" ||
+		claims[0].OwnerEpoch != 1 || claims[0].Entered != validate.Scanned || !claims[0].FirstCheck.Equal(noon) {
+		t.Fatalf("%+v", claims)
+	}
+}
+
+func TestDoubleTapPaysOnceAndShowsTheSameReceipt(t *testing.T) {
+	c := newCounter()
+	v := c.check(c.ticket(t, 1, 8, 2000))
+	var all sync.WaitGroup
+	numbers := make([]string, 20)
+	for i := range numbers {
+		all.Go(func() {
+			if paid, err := c.Pay(context.Background(), v.ID, terminal.Confirmed{}); err == nil && paid.Receipt != nil {
+				numbers[i] = paid.Receipt.Number.String()
+			}
+		})
+	}
+	all.Wait()
+	for _, n := range numbers {
+		if n != "1-000001" {
+			t.Fatalf("%v", numbers)
+		}
+	}
+	if n := len(c.ledger.Claims()); n != 1 {
+		t.Fatalf("%d claims", n)
+	}
+}
+
+func TestPageThatShowsAnotherTicketPaysNothing(t *testing.T) {
+	c := newCounter()
+	first := c.check(c.ticket(t, 1, 8, 2000))
+	c.check(c.ticket(t, 2, 1, 30000))
+	for _, id := range []string{first.ID, "", strings.Repeat("0", 32)} {
+		if _, err := c.Pay(context.Background(), id, terminal.Confirmed{Cash: true}); !errors.Is(err, terminal.ErrStale) {
+			t.Fatalf("%q: %v", id, err)
+		}
+	}
+	if n := len(c.ledger.Claims()); n != 0 {
+		t.Fatalf("%d claims", n)
+	}
+}
+
+func TestSecondPaymentIsAlreadyPaidHereAlsoAfterARestart(t *testing.T) {
+	c := newCounter()
+	code := c.ticket(t, 1, 8, 2000)
+	c.pay(t, c.check(code))
+	for range 2 {
+		v := c.check(code)
+		if v.Verdict.Reason != validate.AlreadyPaidHere || v.Verdict.Paid == nil || v.Verdict.Paid.Number != "1-000001" || !v.Verdict.Paid.At.Equal(noon) {
+			t.Fatalf("%+v", v.Verdict)
+		}
+		if v = c.pay(t, v); v.Stage == terminal.Paid {
+			t.Fatal("paid twice")
+		}
+		c.restart()
+	}
+}
+
+func TestPaymentThatLostARaceIsRefused(t *testing.T) {
+	c := newCounter()
+	code := c.ticket(t, 1, 8, 2000)
+	v := c.check(code)
+	other := validate.Claim{ID: strings.Repeat("a", 32), Ticket: v.Opened.Key(), Tier: 8, Amount: 2000, Currency: "EUR"}
+	if _, err := c.ledger.Record(context.Background(), other); err != nil {
+		t.Fatal(err)
+	}
+	if v = c.pay(t, v); v.Stage == terminal.Paid || v.Verdict.Reason != validate.AlreadyPaidHere {
+		t.Fatalf("%s %+v", v.Stage, v.Verdict)
+	}
+}
+
+func TestLargePaymentNeedsTheClerksConfirmation(t *testing.T) {
+	c := newCounter()
+	v := c.check(c.ticket(t, 1, 5, 10000))
+	if !slices.Equal(v.Verdict.Needs, []validate.Need{validate.ConfirmCash}) {
+		t.Fatalf("%v", v.Verdict.Needs)
+	}
+	if _, err := c.Pay(context.Background(), v.ID, terminal.Confirmed{}); !errors.Is(err, terminal.ErrNeeds) || len(c.ledger.Claims()) != 0 {
+		t.Fatalf("%v", err)
+	}
+	if v, err := c.Pay(context.Background(), v.ID, terminal.Confirmed{Cash: true}); err != nil || v.Stage != terminal.Paid {
+		t.Fatalf("%v %v", v.Stage, err)
+	}
+}
+
+func TestPaperOutBlocksPayAndNotCheck(t *testing.T) {
+	c := newCounter()
+	c.printer.Break(terminaltest.PaperOut())
+	v := c.check(c.ticket(t, 1, 8, 2000))
+	if v.Verdict.Reason != validate.Winner {
+		t.Fatalf("check: %s", v.Verdict.Reason)
+	}
+	if v = c.pay(t, v); v.Verdict.Reason != validate.PrinterNotReady || len(c.ledger.Claims()) != 0 {
+		t.Fatalf("pay: %s", v.Verdict.Reason)
+	}
+	c.printer.Break(nil)
+	if v = c.pay(t, v); v.Stage != terminal.Paid {
+		t.Fatalf("after a new roll: %s", v.Verdict.Reason)
+	}
+}
+
+func TestFifthFailedSecretLocksTheTicketForTheRightOneToo(t *testing.T) {
+	c := newCounter()
+	code := c.ticket(t, 1, 8, 2000)
+	for n := range validate.MaxAttempts {
+		forged, err := ticket.Make(code.Layout, code.Game, code.Pack, code.Number, fmt.Sprintf("%022d", n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := c.check(forged); v.Verdict.Reason != validate.NotAuthentic {
+			t.Fatalf("try %d: %s", n+1, v.Verdict.Reason)
+		}
+		if n == 2 {
+			c.restart()
+		}
+	}
+	if v := c.check(code); v.Verdict.Reason != validate.TooManyAttempts {
+		t.Fatalf("after five: %s", v.Verdict.Reason)
+	}
+}
+
+func TestUnreadableLedgerIsNeitherARefusalNorAPayment(t *testing.T) {
+	c := newCounter()
+	code := c.ticket(t, 1, 8, 2000)
+	c.ledger.BreakReads(errors.New("disk I/O error"))
+	v := c.check(code)
+	if v.Verdict.Reason != validate.LedgerNotWritable || v.Verdict.Outcome != validate.Refer {
+		t.Fatalf("%+v", v.Verdict)
+	}
+	c.ledger.BreakReads(nil)
+	v = c.check(code)
+	c.ledger.Break(errors.New("disk full"))
+	if v = c.pay(t, v); v.Verdict.Reason != validate.LedgerNotWritable || len(c.ledger.Claims()) != 0 {
+		t.Fatalf("%+v", v.Verdict)
+	}
+}
+
+func TestMisreadIsNeitherALoserNorAForgery(t *testing.T) {
+	c := newCounter()
+	code := c.ticket(t, 1, 8, 2000).Digits()
+	public, err := ticket.Make(ticket.G18(), "399", 123, 1, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"a digit wrong": code[:39] + string('0'+('9'-code[39])%10), "nothing": "", "half": code[:20],
+		"an EAN": "3017620422003", "the public code on the back": public.Digits()} {
+		v := c.Check(context.Background(), terminal.Scan{Text: text})
+		if v.Verdict.Reason != validate.CodeMisread || v.Verdict.Outcome != validate.Again || v.Detail == "" {
+			t.Errorf("%s: %s, %q", name, v.Verdict.Reason, v.Detail)
+		}
+	}
+}
+
+func TestSlipsComeOutInTheLedgersOrderEachOnce(t *testing.T) {
+	c := newCounter()
+	c.runs(t)
+	for i := range 5 {
+		c.pay(t, c.check(c.ticket(t, i, 8, 2000)))
+	}
+	for i, s := range slips(t, c, 5) {
+		if s.Number.Seq != int64(i+1) || s.Copies != 1 {
+			t.Fatalf("slip %d is %v, copy %d", i+1, s.Number, s.Copies)
+		}
+	}
+	settled(t, c)
+	for _, r := range c.ledger.Claims() {
+		if r.Print != validate.Printed {
+			t.Errorf("%v: %s", r.Number, r.Print)
+		}
+	}
+}
+
+func TestRecoverReprintsAfterPowerCutAsDuplicata(t *testing.T) {
+	c := newCounter()
+	c.pay(t, c.check(c.ticket(t, 1, 8, 2000))) // nothing prints yet: the power goes
+	c.restart()
+	c.runs(t)
+	if s := slips(t, c, 1)[0]; s.Copies != 2 {
+		t.Fatalf("copy %d after a cut in sending", s.Copies)
+	}
+	settled(t, c)
+	c.restart()
+	c.runs(t)
+	settled(t, c)
+	if n := len(c.printer.Slips()); n != 1 {
+		t.Fatalf("%d slips after another restart", n)
+	}
+}
+
+func TestSlipHeldBeforeItsFirstByteStaysTheOriginal(t *testing.T) {
+	c := newCounter()
+	v := c.pay(t, c.check(c.ticket(t, 1, 8, 2000)))
+	if err := c.ledger.Mark(context.Background(), v.Receipt.Number, validate.Held); err != nil {
+		t.Fatal(err)
+	}
+	c.restart()
+	c.runs(t)
+	if s := slips(t, c, 1)[0]; s.Copies != 1 {
+		t.Fatalf("copy %d, though nothing had been sent", s.Copies)
+	}
+}
+
+// TestCutWhileAHeldSlipIsRetriedGivesADuplicata: once its first byte may have left, the
+// slip is no longer held, also when the power goes again.
+func TestCutWhileAHeldSlipIsRetriedGivesADuplicata(t *testing.T) {
+	c := newCounter()
+	v := c.pay(t, c.check(c.ticket(t, 1, 8, 2000)))
+	if err := c.ledger.Mark(context.Background(), v.Receipt.Number, validate.Held); err != nil {
+		t.Fatal(err)
+	}
+	c.printer.Pause()
+	c.restart()
+	stop := c.runs(t)
+	for { // until the retry has begun
+		_, changed := c.State()
+		if c.ledger.Claims()[0].Print == validate.Sending {
+			break
+		}
+		<-changed
+	}
+	stop()
+	c.printer.Resume()
+	c.restart()
+	c.runs(t)
+	if s := slips(t, c, 1)[0]; s.Copies != 2 {
+		t.Fatalf("copy %d", s.Copies)
+	}
+}
+
+func TestReprintIsADuplicataAndCounted(t *testing.T) {
+	c := newCounter()
+	c.runs(t)
+	v := c.pay(t, c.check(c.ticket(t, 1, 8, 2000)))
+	slips(t, c, 1)
+	settled(t, c)
+	for want := 2; want <= 3; want++ {
+		if _, err := c.Reprint(context.Background(), v.Receipt.Number); err != nil {
+			t.Fatal(err)
+		}
+		if s := slips(t, c, want); s[want-1].Copies != want {
+			t.Fatalf("copy %d, want %d", s[want-1].Copies, want)
+		}
+		settled(t, c)
+	}
+	if n := len(c.ledger.Claims()); n != 1 {
+		t.Fatalf("reprints made %d claims", n)
+	}
+}
+
+func TestSlipThatMayBeOutIsNotSentAgainByItself(t *testing.T) {
+	c := newCounter()
+	c.runs(t)
+	c.printer.Reach(validate.Unknown)
+	v := c.pay(t, c.check(c.ticket(t, 1, 8, 2000)))
+	slips(t, c, 1)
+	settled(t, c)
+	if r := c.ledger.Claims()[0]; r.Print != validate.Unknown {
+		t.Fatalf("%s", r.Print)
+	}
+	c.printer.Reach(validate.Printed)
+	if _, err := c.Reprint(context.Background(), v.Receipt.Number); err != nil {
+		t.Fatal(err)
+	}
+	if s := slips(t, c, 2); s[1].Copies != 2 {
+		t.Fatal("the copy after doubt is not marked")
+	}
+}
+
+func TestLogNamesTicketsWithoutTheirSecrets(t *testing.T) {
+	c := newCounter()
+	code := c.ticket(t, 1, 8, 2000)
+	c.pay(t, c.check(code))
+	if text := c.log.String(); strings.Contains(text, code.Secret()) || !strings.Contains(text, "00399-0000123-001") {
+		t.Fatal(text)
+	}
+}
+
+func TestPackThatIsNotActiveIsNotPaid(t *testing.T) {
+	c := newCounter()
+	c.central.Set(func(s *terminal.Standing) { s.Pack = validate.PackDelivered })
+	v := c.check(c.ticket(t, 1, 8, 2000))
+	if v.Verdict.Reason != validate.PackNotActive || v.Verdict.AmountMinor != nil {
+		t.Fatalf("%+v", v.Verdict)
+	}
+	if v = c.pay(t, v); v.Stage == terminal.Paid {
+		t.Fatal("paid")
+	}
+}

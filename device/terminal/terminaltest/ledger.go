@@ -1,0 +1,248 @@
+package terminaltest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"grattoir/validate"
+	"grattoir/validate/money"
+	"grattoir/validate/ticket"
+)
+
+var (
+	// ErrPaid means that the ticket has a claim of this round already.
+	ErrPaid = errors.New("the ticket is paid already")
+	// ErrAllowance means that the claim would exceed the allowance.
+	ErrAllowance = errors.New("the allowance is spent")
+	// ErrNotFound means that the ledger has no such entry.
+	ErrNotFound = errors.New("no such entry")
+)
+
+// Ledger keeps claims in memory as the real one keeps them on disk. A new terminal
+// over the same Ledger is that terminal after a power cut.
+type Ledger struct {
+	terminal string
+	now      func() time.Time
+
+	mu        sync.Mutex
+	entries   []validate.Receipt // entry n has the sequence number n+1
+	acked     int64
+	allowance int64 // claims above acked, 0 for no bound
+	attempts  map[validate.TicketKey]int
+	writing   error // what Writable and Record answer
+	reading   error // what every question answers
+}
+
+// NewLedger makes an empty ledger of journal epoch 1. Now is the device's clock.
+func NewLedger(name string, now func() time.Time) *Ledger {
+	return &Ledger{terminal: name, now: now, attempts: map[validate.TicketKey]int{}}
+}
+
+// Break makes the ledger refuse to commit with err; nil mends it.
+func (l *Ledger) Break(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.writing = err
+}
+
+// BreakReads makes every question fail with err; nil mends it.
+func (l *Ledger) BreakReads(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reading = err
+}
+
+// Ack acknowledges every entry up to seq, as central does.
+func (l *Ledger) Ack(seq int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.acked = max(l.acked, seq)
+}
+
+// SetAllowance bounds the claims above the acknowledged entry; 0 is no bound.
+func (l *Ledger) SetAllowance(claims int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.allowance = claims
+}
+
+// Claims lists every entry, oldest first.
+func (l *Ledger) Claims() []validate.Receipt {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.entries)
+}
+
+// Writable is nil unless Break said otherwise.
+func (l *Ledger) Writable() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.writing
+}
+
+// Allows tells whether one more claim fits the allowance.
+func (l *Ledger) Allows(context.Context, money.Amount) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.allows(), l.reading
+}
+
+func (l *Ledger) allows() bool {
+	return l.allowance == 0 || int64(len(l.entries))-l.acked < l.allowance
+}
+
+// Paid returns the ticket's claim of the highest round, nil when it has none.
+func (l *Ledger) Paid(_ context.Context, t validate.TicketKey) (*validate.Receipt, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.reading != nil {
+		return nil, l.reading
+	}
+	var found *validate.Receipt
+	for _, r := range l.entries {
+		if r.Ticket == t && (found == nil || r.Round > found.Round) {
+			found = &r
+		}
+	}
+	return found, nil
+}
+
+// Record commits a claim: the same id again gets the first receipt, another claim of
+// the ticket and round ErrPaid. The secret is not kept.
+func (l *Ledger) Record(_ context.Context, c validate.Claim) (validate.Receipt, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := cmp.Or(l.writing, l.reading); err != nil {
+		return validate.Receipt{}, err
+	}
+	if len(c.ID) != 32 || c.Ticket.Block == (validate.BlockID{}) || c.Tier < 1 || c.Amount <= 0 {
+		return validate.Receipt{}, fmt.Errorf("claim %q of tier %d and %d minor units: not a whole claim", c.ID, c.Tier, c.Amount)
+	}
+	for _, r := range l.entries {
+		if r.Ticket != c.Ticket || r.Round != c.Round {
+			continue
+		}
+		if r.ID == c.ID {
+			return r, nil
+		}
+		return r, fmt.Errorf("%w: entry %v", ErrPaid, r.Number)
+	}
+	if !l.allows() {
+		return validate.Receipt{}, ErrAllowance
+	}
+	r := validate.Receipt{Claim: c, Number: validate.EntryNumber{Epoch: 1, Seq: int64(len(l.entries)) + 1}, Terminal: l.terminal,
+		At: l.now(), Print: validate.Sending, Copies: 1}
+	r.Secret = ticket.Code{} // a ledger forgets it too
+	l.entries = append(l.entries, r)
+	return r, nil
+}
+
+// Unprinted lists the claims in the states sending and held, oldest first.
+func (l *Ledger) Unprinted(context.Context) ([]validate.Receipt, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var list []validate.Receipt
+	for _, r := range l.entries {
+		if r.Print == validate.Sending || r.Print == validate.Held {
+			list = append(list, r)
+		}
+	}
+	return list, l.reading
+}
+
+// Mark stores how far the paper has come. A state that says the slip is out is never
+// taken back.
+func (l *Ledger) Mark(_ context.Context, n validate.EntryNumber, s validate.PrintState) error {
+	return l.edit(n, func(r *validate.Receipt) error {
+		if r.Print.Done() {
+			return fmt.Errorf("mark entry %v %s: %w", n, s, ErrNotFound)
+		}
+		r.Print = s
+		return nil
+	})
+}
+
+// BeginCopy counts another copy and puts its slip in the state sending.
+func (l *Ledger) BeginCopy(_ context.Context, n validate.EntryNumber) (validate.Receipt, error) {
+	var out validate.Receipt
+	err := l.edit(n, func(r *validate.Receipt) error {
+		r.Print = validate.Sending
+		r.Copies++
+		out = *r
+		return nil
+	})
+	return out, err
+}
+
+func (l *Ledger) edit(n validate.EntryNumber, change func(*validate.Receipt) error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n.Epoch != 1 || n.Seq < 1 || n.Seq > int64(len(l.entries)) {
+		return fmt.Errorf("entry %v: %w", n, ErrNotFound)
+	}
+	if err := cmp.Or(l.writing, l.reading); err != nil {
+		return err
+	}
+	return change(&l.entries[n.Seq-1])
+}
+
+// Receipt returns the claim of an entry, or ErrNotFound.
+func (l *Ledger) Receipt(_ context.Context, n validate.EntryNumber) (validate.Receipt, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n.Epoch != 1 || n.Seq < 1 || n.Seq > int64(len(l.entries)) {
+		return validate.Receipt{}, fmt.Errorf("entry %v: %w", n, ErrNotFound)
+	}
+	return l.entries[n.Seq-1], l.reading
+}
+
+// Last returns the newest claims, newest first.
+func (l *Ledger) Last(_ context.Context, n int) ([]validate.Receipt, error) {
+	list := l.Claims()
+	slices.Reverse(list)
+	return list[:min(n, len(list))], l.readError()
+}
+
+func (l *Ledger) readError() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reading
+}
+
+// Unsent counts the claims above the acknowledged entry.
+func (l *Ledger) Unsent(context.Context) (validate.Unsent, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	u := validate.Unsent{Acked: l.acked}
+	for _, r := range l.entries[min(l.acked, int64(len(l.entries))):] {
+		if u.Claims == 0 {
+			u.Oldest = r.At
+		}
+		u.Claims++
+		u.Money += r.Amount
+	}
+	return u, l.reading
+}
+
+// Attempts counts the failed secrets of a ticket.
+func (l *Ledger) Attempts(_ context.Context, t validate.TicketKey) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.attempts[t], l.reading
+}
+
+// Failed adds one failed secret.
+func (l *Ledger) Failed(_ context.Context, t validate.TicketKey) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := cmp.Or(l.writing, l.reading); err != nil {
+		return 0, err
+	}
+	l.attempts[t]++
+	return l.attempts[t], nil
+}

@@ -1,0 +1,122 @@
+package terminaltest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"grattoir/device/terminal"
+	"grattoir/validate"
+)
+
+// Printer keeps the slips it printed. It is ready at first and answers Printed.
+type Printer struct {
+	mu      sync.Mutex
+	fault   *terminal.Fault
+	paused  bool
+	level   validate.PrintState
+	slips   []validate.Receipt
+	changed chan struct{} // closed at every change of the above
+}
+
+// NewPrinter makes a printer that is ready.
+func NewPrinter() *Printer {
+	return &Printer{level: validate.Printed, changed: make(chan struct{})}
+}
+
+// PaperOut is a fault to break the printer with.
+func PaperOut() *terminal.Fault {
+	return &terminal.Fault{Code: "P2", ClerkFR: "Plus de papier.\nMettez un rouleau.", ClerkEN: "Out of paper.\nLoad a roll.",
+		Technician: "paper end sensor"}
+}
+
+// Break sets what keeps the printer from printing; nil mends it. A slip that is being
+// printed then is held inside the printer and goes on after the mending.
+func (p *Printer) Break(f *terminal.Fault) { p.set(func() { p.fault = f }) }
+
+// Pause keeps slips inside the printer until Resume, with no fault.
+func (p *Printer) Pause() { p.set(func() { p.paused = true }) }
+
+// Resume ends Pause.
+func (p *Printer) Resume() { p.set(func() { p.paused = false }) }
+
+// Reach sets the level that later slips reach: Sent, Consumed, Printed or Unknown.
+func (p *Printer) Reach(s validate.PrintState) { p.set(func() { p.level = s }) }
+
+func (p *Printer) set(edit func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	edit()
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// Slips lists what came out, in order. Copies of a receipt tells which copy it is.
+func (p *Printer) Slips() []validate.Receipt {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.slips)
+}
+
+// Await waits until n slips have come out, and returns them all.
+func (p *Printer) Await(ctx context.Context, n int) ([]validate.Receipt, error) {
+	for {
+		p.mu.Lock()
+		slips, changed := slices.Clone(p.slips), p.changed
+		p.mu.Unlock()
+		if len(slips) >= n {
+			return slips, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return slips, fmt.Errorf("%d of %d slips: %w", len(slips), n, ctx.Err())
+		}
+	}
+}
+
+// Ready is nil, or the fault set by Break.
+func (p *Printer) Ready() *terminal.Fault {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fault
+}
+
+// Changed is closed at the next change of anything.
+func (p *Printer) Changed() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.changed
+}
+
+// Print keeps the slip. A fault at its beginning gives Held: nothing was sent. A pause
+// or a fault later is waited for; when ctx ends in it nobody can tell: Unknown.
+func (p *Printer) Print(ctx context.Context, r validate.Receipt, watch func(*terminal.Fault)) (validate.PrintState, error) {
+	if f := p.Ready(); f != nil {
+		return validate.Held, fmt.Errorf("printer fault %s: nothing was sent", f.Code)
+	}
+	var told *terminal.Fault
+	for {
+		p.mu.Lock()
+		fault, changed := p.fault, p.changed
+		if fault == nil && !p.paused {
+			level := p.level
+			p.slips = append(p.slips, r)
+			close(p.changed)
+			p.changed = make(chan struct{})
+			p.mu.Unlock()
+			return level, nil
+		}
+		p.mu.Unlock()
+		if fault != told {
+			watch(fault)
+			told = fault
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return validate.Unknown, ctx.Err()
+		}
+	}
+}
