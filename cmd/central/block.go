@@ -1,0 +1,358 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/mod/sumdb/note"
+
+	"grattoir/cmd/internal/cli"
+	"grattoir/validate/game"
+	"grattoir/validate/manifest"
+	"grattoir/validate/manifest/seal"
+	"grattoir/validate/money"
+	"grattoir/validate/ticket"
+)
+
+func blockCommand() *cobra.Command {
+	return cli.Group("block", "Make sample tickets and seal a block's tickets into a manifest", blockSampleCommand(), blockSealCommand())
+}
+
+// which names a block of a game, as both commands take it.
+type which struct {
+	game, emission, layout, gameCode string
+	block                            int
+}
+
+func (w *which) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&w.game, "game", "", "the game's `id` in the catalogue, or the path of a catalogue file")
+	cmd.Flags().StringVar(&w.emission, "emission", "1", "the emission's `number`")
+	cmd.Flags().IntVar(&w.block, "block", 1, "the block's `number` in the emission")
+	cmd.Flags().StringVar(&w.layout, "layout", "g40", "the `layout` of the printed codes")
+	cmd.Flags().StringVar(&w.gameCode, "game-code", "", "the emission's game `code`, where the catalogue has none")
+}
+
+// production is what a block of a game is made from.
+type production struct {
+	game     game.Game
+	table    game.Table
+	layout   ticket.Layout
+	gameCode string // "" when neither the catalogue nor a flag names it
+}
+
+func (w which) production() (production, error) {
+	if w.game == "" {
+		return production{}, cli.Usagef("--game is missing: name a game of the catalogue (central game list) or a catalogue file")
+	}
+	if w.block < 1 {
+		return production{}, cli.Usagef("--block %d: blocks count from 1", w.block)
+	}
+	g, err := findGame(w.game)
+	if err != nil {
+		return production{}, err
+	}
+	p := production{game: g, gameCode: w.gameCode}
+	if p.table, err = sealable(g); err != nil {
+		return p, cli.Exit(cli.Refused, err)
+	}
+	for _, l := range ticket.Shipped() {
+		if l.Name == w.layout {
+			p.layout = l
+		}
+	}
+	if p.layout.Name == "" {
+		return p, cli.Usagef("--layout %.20q: want one of %s", w.layout, layoutNames())
+	}
+	for _, e := range g.Emissions {
+		if e.Number != nil && *e.Number == w.emission && e.GameCode != nil {
+			if w.gameCode != "" && w.gameCode != *e.GameCode {
+				return p, cli.Usagef("--game-code %.12q: the catalogue gives emission %s the game code %s", w.gameCode, w.emission, *e.GameCode)
+			}
+			p.gameCode = *e.GameCode
+		}
+	}
+	return p, nil
+}
+
+func layoutNames() string {
+	var names []string
+	for _, l := range ticket.Shipped() {
+		names = append(names, l.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// sealable gives the one table a block can be sealed with.
+func sealable(g game.Game) (game.Table, error) {
+	switch {
+	case g.Status != game.Complete && g.Status != game.Inconsistent:
+		return game.Table{}, fmt.Errorf("game %s is %s: without every row of its prize table no block can be sealed", g.ID, g.Status)
+	case len(g.Tables) != 1:
+		return game.Table{}, fmt.Errorf("game %s has %d prize tables, one for each stake: only games with one table have blocks of tickets", g.ID, len(g.Tables))
+	}
+	t := g.Tables[0]
+	switch {
+	case t.BlockSize == nil:
+		return t, fmt.Errorf("game %s: its regulation gives no block size", g.ID)
+	case t.Currency == "" || t.Price == nil:
+		return t, fmt.Errorf("game %s: its regulation gives no price or no currency", g.ID)
+	case len(t.NonCash) > 0:
+		return t, fmt.Errorf("game %s has prizes that are no sum of money: they cannot be sealed yet", g.ID)
+	case len(t.Rows) > 200:
+		return t, fmt.Errorf("game %s has %d prize rows, at most 200", g.ID, len(t.Rows))
+	}
+	return t, nil
+}
+
+// tiers is the prize table for a number of tickets: the regulation's own for its block
+// size, a scaled one below.
+func (p production) tiers(tickets int64) ([]manifest.Tier, bool, error) {
+	if tickets > *p.table.BlockSize {
+		return nil, false, fmt.Errorf("%d tickets: a block of %s has %d", tickets, p.game.ID, *p.table.BlockSize)
+	}
+	rows, scaled := p.table.Rows, tickets < *p.table.BlockSize
+	if scaled {
+		var err error
+		if rows, err = p.table.Scale(tickets); err != nil {
+			return nil, false, err
+		}
+	}
+	tiers := make([]manifest.Tier, len(rows))
+	for i, r := range rows {
+		tiers[i] = manifest.Tier{Count: r.Count, Amount: r.Amount}
+	}
+	return tiers, scaled, nil
+}
+
+// demonstrationCode gives a game whose code nobody has published one of the codes
+// 90000 to 99999, always the same.
+func demonstrationCode(id string) string {
+	h := fnv.New32a()
+	_, _ = io.WriteString(h, id)
+	return fmt.Sprintf("%05d", 90000+h.Sum32()%10000)
+}
+
+type sampleAnswer struct {
+	Game     string `json:"game"`
+	GameCode string `json:"game_code"`
+	Layout   string `json:"layout"`
+	Tickets  int64  `json:"tickets"`
+	Scaled   bool   `json:"scaled"`
+	Seeded   bool   `json:"seeded"`
+	File     string `json:"file"`
+}
+
+func blockSampleCommand() *cobra.Command {
+	var w which
+	var tickets int64
+	var packSize, firstTicket int
+	var firstPack uint32
+	var seed, out string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "sample --game G --out DIR",
+		Short: "Make up tickets for tests and training: DIR/tickets.csv",
+		Long: `Make up tickets with uniformly spread prizes and random secrets. The file is every
+winner in clear: it is written for its owner only. Fewer tickets than the regulation's
+block give a scaled block. With --seed the same tickets come out each time, so whoever
+knows the seed knows every winner: for tests alone.`,
+		Example: `  central block sample --game bingo --tickets 90000 --out sample
+  central block seal --game bingo --tickets sample/tickets.csv --key keys/example.key --out bingo-1.manifest`,
+		Args: cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := w.production()
+			if err != nil {
+				return err
+			}
+			if out == "" {
+				return cli.Usagef("--out is missing: name the folder for tickets.csv")
+			}
+			if tickets == 0 {
+				tickets = *p.table.BlockSize
+			}
+			if tickets < 0 || packSize < 1 || packSize > 1000 || firstTicket < 0 || firstTicket > 1 {
+				return cli.Usagef("--tickets %d --pack-size %d --first-ticket %d: want tickets above 0, packs of 1 to 1000, first ticket 0 or 1", tickets, packSize, firstTicket)
+			}
+			tiers, scaled, err := p.tiers(tickets)
+			if err != nil {
+				return cli.Exit(cli.Usage, err)
+			}
+			if p.gameCode == "" {
+				p.gameCode = demonstrationCode(p.game.ID)
+			}
+			s := seal.Sample{Layout: p.layout, GameCode: p.gameCode, Tickets: tickets, FirstPack: firstPack, PackSize: packSize,
+				FirstTicket: firstTicket, Tiers: tiers, Seed: seed}
+			a := sampleAnswer{p.game.ID, p.gameCode, p.layout.Name, tickets, scaled, seed != "", filepath.Join(out, "tickets.csv")}
+			if err := writeSample(s, a.File); err != nil {
+				return err
+			}
+			if asJSON {
+				return cli.JSON(cmd.OutOrStdout(), a)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d tickets of %s, game code %s, layout %s: every winner in clear, delete it after sealing\n",
+				a.File, a.Tickets, a.Game, a.GameCode, a.Layout)
+			return err
+		},
+	}
+	w.flags(cmd)
+	cmd.Flags().Int64Var(&tickets, "tickets", 0, "how many tickets; 0 is the regulation's block")
+	cmd.Flags().IntVar(&packSize, "pack-size", 60, "tickets in a pack")
+	cmd.Flags().Uint32Var(&firstPack, "first-pack", 1, "number of the first pack")
+	cmd.Flags().IntVar(&firstTicket, "first-ticket", 0, "number of a pack's first ticket, 0 or 1")
+	cmd.Flags().StringVar(&seed, "seed", "", "make the same tickets for the same `text`")
+	cmd.Flags().StringVar(&out, "out", "", "`folder` for tickets.csv")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the answer as JSON")
+	return cmd
+}
+
+func writeSample(s seal.Sample, path string) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("%w (tickets.csv is never overwritten: name another folder)", err)
+	}
+	defer func() {
+		if closing := f.Close(); err == nil {
+			err = closing
+		}
+		if err != nil {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}()
+	progress := cli.NewProgress(os.Stderr, "tickets", s.Tickets)
+	done := int64(0)
+	if err := s.Write(f, func(n int64) { progress.Add(n - done); done = n }); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+type sealAnswer struct {
+	File     string `json:"file"`
+	SHA256   string `json:"sha256"`
+	Bytes    int64  `json:"bytes"`
+	BlockID  string `json:"block_id"`
+	Game     string `json:"game"`
+	GameCode string `json:"game_code"`
+	Emission string `json:"emission"`
+	Block    int    `json:"block"`
+	Tickets  int64  `json:"tickets"`
+	Prizes   int64  `json:"prizes"`
+	Total    int64  `json:"total_minor"`
+	First    uint32 `json:"first_pack"`
+	PackSize int    `json:"pack_size"`
+	Scaled   bool   `json:"scaled"`
+}
+
+func blockSealCommand() *cobra.Command {
+	var w which
+	var tickets, key, out string
+	var serial int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "seal --game G --tickets FILE.csv|- --key FILE --out FILE.manifest",
+		Short: "Seal a block's tickets into the signed manifest that terminals open",
+		Long: `Read every ticket of a block (header code,prize_minor, any order, - for standard
+input), check them to the last one against the regulation's prize table, and write the
+signed manifest: whole or not at all, and never over another file.`,
+		Example: `  central block seal --game bingo --tickets sample/tickets.csv --key keys/example.key --out bingo-1.manifest
+  decrypt tickets.csv.age | central block seal --game bingo --tickets - --key keys/example.key --out bingo-1.manifest`,
+		Args: cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := w.production()
+			if err != nil {
+				return err
+			}
+			if tickets == "" || key == "" || out == "" {
+				return cli.Usagef("--tickets, --key and --out are all needed\nTry: %s --help", cmd.CommandPath())
+			}
+			signer, err := readSigner(key)
+			if err != nil {
+				return err
+			}
+			in := cmd.InOrStdin()
+			if tickets != "-" {
+				f, err := os.Open(tickets)
+				if err != nil {
+					return err
+				}
+				defer f.Close()
+				in = f
+			}
+			res, err := seal.Seal(cmd.Context(), in, w.order(p, signer, serial), out)
+			if err != nil {
+				return err
+			}
+			return answerSeal(cmd.OutOrStdout(), res, out, asJSON)
+		},
+	}
+	w.flags(cmd)
+	cmd.Flags().StringVar(&tickets, "tickets", "", "the tickets' `file`, - for standard input")
+	cmd.Flags().StringVar(&key, "key", "", "`file` of the secret signing key")
+	cmd.Flags().StringVar(&out, "out", "", "the manifest's `file`")
+	cmd.Flags().IntVar(&serial, "serial", 1, "issue of this block's manifest, raised when it is sealed again")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the answer as JSON")
+	return cmd
+}
+
+func (w which) order(p production, signer note.Signer, serial int) seal.Order {
+	var bar *cli.Progress
+	stage := ""
+	done := int64(0)
+	return seal.Order{Game: p.game.ID, Name: p.game.Name, GameCode: p.gameCode, Emission: w.emission, Number: w.block, Serial: serial,
+		Currency: p.table.Currency, Price: *p.table.Price, Internet: p.game.Channel == game.Internet, Prizes: p.tiers, Layout: p.layout, Signer: signer,
+		Progress: func(now string, n, total int64) {
+			if total == 0 {
+				total = *p.table.BlockSize
+			}
+			if now != stage {
+				bar, stage, done = cli.NewProgress(os.Stderr, now, total), now, 0
+			}
+			bar.Add(n - done)
+			done = n
+		}}
+}
+
+func readSigner(path string) (note.Signer, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	signer, err := note.NewSigner(strings.TrimSpace(string(text)))
+	if err != nil { // its message may quote the key
+		return nil, fmt.Errorf("%s holds no secret signing key in note format: make one with central key new", path)
+	}
+	return signer, nil
+}
+
+func answerSeal(out io.Writer, res seal.Result, path string, asJSON bool) error {
+	h := res.Header
+	a := sealAnswer{File: path, SHA256: res.SHA256, Bytes: res.Size, BlockID: h.Block.String(), Game: h.Game, GameCode: h.GameCode, Emission: h.Emission,
+		Block: h.Number, Tickets: h.Tickets, First: h.FirstPack, PackSize: h.PackSize, Scaled: h.Scaled}
+	for _, t := range h.Tiers {
+		sum, err := t.Amount.Times(t.Count)
+		if err != nil {
+			return err
+		}
+		a.Prizes += t.Count
+		a.Total += int64(sum)
+	}
+	if asJSON {
+		return cli.JSON(out, a)
+	}
+	kind := ""
+	if a.Scaled {
+		kind = ", scaled: for demonstration only"
+	}
+	_, err := fmt.Fprintf(out, "%s: block %d of %s, emission %s, game code %s%s\n%d tickets in packs of %d from pack %d; %d prizes, %s\n%d bytes, sha256 %s\n",
+		a.File, a.Block, a.Game, a.Emission, a.GameCode, kind, a.Tickets, a.PackSize, a.First, a.Prizes, money.Text(money.Amount(a.Total), h.Currency, money.English, money.Receipt), a.Bytes, a.SHA256)
+	return err
+}

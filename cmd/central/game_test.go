@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"grattoir/cmd/internal/cli"
+	"grattoir/configs"
+)
+
+const regulations = "../../validate/game/reglement/testdata/"
+
+// runGame calls `central game` in-process and returns its output and exit code.
+func runGame(t *testing.T, stdin string, args ...string) (out string, code int, err error) {
+	t.Helper()
+	cmd := gameCommand()
+	var stdout, stderr bytes.Buffer
+	cmd.SetIn(strings.NewReader(stdin))
+	cmd.SetOut(&stdout)
+	cmd.SetErr(&stderr)
+	cmd.SetArgs(args)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	err = cmd.Execute()
+	var coded *cli.Error
+	switch {
+	case err == nil:
+		return stdout.String(), cli.Done, nil
+	case errors.As(err, &coded):
+		return stdout.String(), coded.Code, coded.Err
+	}
+	return stdout.String(), cli.Failed, err
+}
+
+const disagreeing = "Règlement particulier du jeu « Essai »\nChaque émission est répartie en blocs de 10 000 tickets. Le prix de vente du ticket est fixé à 2 €.\n" +
+	"2 lots de 1 000 € : 3 000 €\n300 lots de 20 € : 6 000 €\n302 lots formant un total de 8 000 €\n"
+
+func TestGameImportPrintsEveryFigureForPeople(t *testing.T) {
+	out, code, err := runGame(t, "", "import", regulations+"bingo.txt")
+	if err != nil || code != cli.Done {
+		t.Fatalf("exit %d, %v", code, err)
+	}
+	for _, want := range []string{"Bingo (bingo)", "complete", "Block of 9 000 000 tickets at 10 €", "1 806 000 x           20 €      36 120 000 €",
+		"2 253 916", "63 900 000 €", "Payout 71.00 %", "One in 3.99 wins money", "No discrepancy"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+func TestGameImportJSONHasTheDesignsShape(t *testing.T) {
+	out, code, err := runGame(t, "", "import", regulations+"bingo.txt", "--json")
+	if err != nil || code != cli.Done {
+		t.Fatalf("exit %d, %v", code, err)
+	}
+	var got struct {
+		ID, Name, Kind, Channel, Status string
+		Offer                           *any
+		Emissions, Findings             []any
+		Tables                          []struct {
+			BlockSize  int64 `json:"block_size"`
+			PriceMinor int64 `json:"price_minor"`
+			Unit       string
+			Currency   string
+			Rows       []struct {
+				Count   int64
+				Amount  int64 `json:"amount_minor"`
+				Printed int64 `json:"printed_total_minor"`
+			}
+			NonCash []any `json:"non_cash"`
+			Count   int64 `json:"printed_count"`
+			Total   int64 `json:"printed_total_minor"`
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.ID != "bingo" || got.Kind != "regulation" || got.Channel != "ticket" || got.Status != "complete" || got.Offer != nil || got.Emissions == nil || got.Findings == nil || len(got.Tables) != 1 {
+		t.Fatalf("%s", out)
+	}
+	table := got.Tables[0]
+	if table.BlockSize != 9_000_000 || table.PriceMinor != 1000 || table.Unit != "ticket" || table.Currency != "EUR" || len(table.Rows) != 8 ||
+		table.Rows[0].Printed != 200_000_000 || table.NonCash == nil || table.Count != 2_253_916 || table.Total != 6_390_000_000 {
+		t.Errorf("%s", out)
+	}
+}
+
+func TestGameImportWritesTheShippedBingoFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "bingo.toml")
+	if _, code, err := runGame(t, "", "import", regulations+"bingo.txt", "--out", path); code != cli.Done || err != nil {
+		t.Fatalf("exit %d, %v", code, err)
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("../../configs/games/bingo.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("written\n%s", got)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}
+
+func TestGameImportWritesNothingForATableItDoesNotHave(t *testing.T) {
+	for name, text := range map[string]string{"cash": regulations + "cash-20000.txt", "no table": "-"} {
+		dir := t.TempDir()
+		_, code, err := runGame(t, "Article 1\nLe joueur gratte.\n", "import", text, "--out", filepath.Join(dir, "g.toml"), "--accept-findings")
+		if code != cli.Refused || err == nil || !strings.Contains(err.Error(), "not written") {
+			t.Errorf("%s: exit %d, %v", name, code, err)
+		}
+		if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
+			t.Errorf("%s: %v was left, %v", name, files, err)
+		}
+		if _, code, err := runGame(t, "Article 1\nLe joueur gratte.\n", "import", text); code != cli.Refused || err != nil {
+			t.Errorf("%s without --out: exit %d, %v", name, code, err)
+		}
+	}
+}
+
+func TestGameImportNeedsAPersonForFiguresThatDisagree(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "essai.toml")
+	out, code, err := runGame(t, disagreeing, "import", "-", "--out", path)
+	if code != cli.Person || err == nil || !strings.Contains(err.Error(), "--accept-findings") {
+		t.Errorf("exit %d, %v", code, err)
+	}
+	if !strings.Contains(out, "row-total") || !strings.Contains(out, "line 3") {
+		t.Errorf("the finding has no place:\n%s", out)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file was written: %v", err)
+	}
+	if _, code, err := runGame(t, disagreeing, "import", "-", "--out", path, "--accept-findings"); code != cli.Person || err != nil {
+		t.Errorf("accepted: exit %d, %v", code, err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g, err := configs.DecodeGame(path, text); err != nil || len(g.Findings) != 1 {
+		t.Errorf("read back: %+v, %v", g, err)
+	}
+	if out, code, err := runGame(t, "", "show", path); code != cli.Done || err != nil || !strings.Contains(out, "Essai (essai)") {
+		t.Errorf("show: exit %d, %v\n%s", code, err, out)
+	}
+}
+
+func TestGameImportKeepsTheOldFileWhenTheFolderCannotBeWritten(t *testing.T) {
+	dir := t.TempDir()
+	_, code, err := runGame(t, "", "import", regulations+"bingo.txt", "--out", filepath.Join(dir, "none", "bingo.toml"))
+	if code != cli.Failed || err == nil || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("exit %d, %v", code, err)
+	}
+}
+
+func TestGameCommandsTellWrongUseFromFailure(t *testing.T) {
+	tests := []struct {
+		args []string
+		code int
+	}{
+		{[]string{"import"}, cli.Usage},
+		{[]string{"import", "a", "b"}, cli.Usage},
+		{[]string{"import", "-", "--accept-findings"}, cli.Usage},
+		{[]string{"list", "x"}, cli.Usage},
+		{[]string{"show"}, cli.Usage},
+		{[]string{"import", "no-such-file"}, cli.Failed},
+		{[]string{"import", "-"}, cli.Failed}, // empty standard input
+		{[]string{"show", "no-such-game"}, cli.Failed},
+		{[]string{"show", "no-such.toml"}, cli.Failed},
+	}
+	for _, test := range tests {
+		if _, code, err := runGame(t, "", test.args...); code != test.code || err == nil {
+			t.Errorf("%v: exit %d, %v; want %d", test.args, code, err, test.code)
+		}
+	}
+}
+
+func TestGameListAndShowKnowTheCatalogue(t *testing.T) {
+	out, code, err := runGame(t, "", "list")
+	if code != cli.Done || err != nil || !strings.Contains(out, "bingo") || !strings.Contains(out, "Block of 9 000 000 tickets at 10 €") {
+		t.Errorf("exit %d, %v\n%s", code, err, out)
+	}
+	shown, code, err := runGame(t, "", "show", "bingo", "--json")
+	if code != cli.Done || err != nil {
+		t.Fatalf("exit %d, %v", code, err)
+	}
+	imported, _, _ := runGame(t, "", "import", regulations+"bingo.txt", "--json")
+	if shown != imported {
+		t.Errorf("show and import differ:\n%s\n%s", shown, imported)
+	}
+	if _, _, err := runGame(t, "", "show", "bingp"); err == nil || !strings.Contains(err.Error(), "bingo") {
+		t.Errorf("an unknown game: %v", err)
+	}
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"crypto/rand"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/mod/sumdb/note"
+
+	"grattoir/cmd/internal/cli"
+	"grattoir/sync/ledger"
+)
+
+func keyCommand() *cobra.Command {
+	return cli.Group("key", "Make the keys that sign manifests and open claims", keyNewCommand())
+}
+
+type keyAnswer struct {
+	Name   string `json:"name"`
+	Kind   string `json:"kind"`
+	Secret string `json:"secret_file"`
+	Public string `json:"public_file"`
+}
+
+func keyNewCommand() *cobra.Command {
+	var name, out string
+	var claims, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "new --name N --out DIR",
+		Short: "Make a key pair: DIR/N.key stays secret, DIR/N.pub goes to every terminal",
+		Long: `Make a signing key pair in note format (Ed25519). With --claims make the pair whose
+public half terminals seal the secret of each paid ticket to, and whose secret half
+central opens it with (HPKE, X25519).`,
+		Example: `  central key new --name example-lottery --out keys
+  central key new --name example-claims --claims --out keys`,
+		Args: cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,62}$`).MatchString(name) {
+				return cli.Usagef("--name %.80q: want 1 to 63 of a-z, 0-9, - and .", name)
+			}
+			if out == "" {
+				return cli.Usagef("--out is missing: name the folder for %s.key and %s.pub", name, name)
+			}
+			a := keyAnswer{Name: name, Kind: "signing", Secret: filepath.Join(out, name+".key"), Public: filepath.Join(out, name+".pub")}
+			if claims {
+				a.Kind = "claims"
+			}
+			if err := writeKeys(a, claims); err != nil {
+				return err
+			}
+			if asJSON {
+				return cli.JSON(cmd.OutOrStdout(), a)
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: keep it secret, off every terminal\n%s: give it to every terminal\n", a.Secret, a.Public)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&name, "name", "", "the key's `name`, seen in signatures")
+	cmd.Flags().StringVar(&out, "out", "", "`folder` for the two files")
+	cmd.Flags().BoolVar(&claims, "claims", false, "make a claim key pair instead of a signing key pair")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the answer as JSON")
+	return cmd
+}
+
+func writeKeys(a keyAnswer, claims bool) error {
+	secret, public, err := note.GenerateKey(rand.Reader, a.Name)
+	if claims {
+		secret, public, err = ledger.GenerateClaimKey()
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(a.Secret), 0o700); err != nil {
+		return err
+	}
+	if err := writeNew(a.Secret, []byte(secret+"\n"), 0o600); err != nil {
+		return err
+	}
+	return writeNew(a.Public, []byte(public+"\n"), 0o644)
+}
+
+// writeNew writes a file that must not exist: a key is never overwritten.
+func writeNew(path string, text []byte, mode os.FileMode) (err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if err != nil {
+		return fmt.Errorf("%w (a file that exists is never overwritten: name another, or move it away)", err)
+	}
+	defer func() {
+		if closing := f.Close(); err == nil {
+			err = closing
+		}
+	}()
+	if _, err := f.Write(text); err != nil {
+		return err
+	}
+	return f.Sync()
+}

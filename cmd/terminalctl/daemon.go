@@ -1,0 +1,269 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"grattoir/cmd/internal/cli"
+	"grattoir/device/control"
+	"grattoir/device/terminal"
+	"grattoir/validate/money"
+)
+
+func newClient(socket string) *control.Client { return control.NewClient(socket) }
+
+func scanCommand() *cobra.Command {
+	var socket string
+	var typed, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "scan CODE|-",
+		Short: "Show a code to the running terminal, as if it had been scanned",
+		Example: `  terminalctl scan 1003990000123017...
+  terminalctl scan - < code.txt`,
+		Args: cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			code, err := readCode(cmd.InOrStdin(), args[0])
+			if err != nil {
+				return err
+			}
+			a, err := newClient(socket).Check(cmd.Context(), code, typed)
+			if err != nil {
+				return err
+			}
+			if err := printAnswer(cmd.OutOrStdout(), a, asJSON); err != nil {
+				return err
+			}
+			return cli.Exit(cli.VerdictCode(a.Verdict), nil)
+		},
+	}
+	cmd.Flags().BoolVar(&typed, "typed", false, "note that a person typed the code")
+	socketFlag(cmd, &socket)
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func payCommand() *cobra.Command {
+	var socket, id string
+	var cash, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "pay",
+		Short: "Pay the ticket that the terminal shows",
+		Long: `Pay the ticket on the counter: the claim is durable when this returns with status 0.
+--id pays only the ticket of that check, so that a ticket scanned in between is not
+paid by accident.`,
+		Example: `  terminalctl pay
+  terminalctl pay --id 5d41402abc4b2a76b9719d911017c592 --confirm-cash`,
+		Args: cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client := newClient(socket)
+			if id == "" {
+				now, err := client.View(cmd.Context())
+				if err != nil {
+					return err
+				}
+				if now.Stage == terminal.Idle {
+					return cli.Exit(cli.Person, errors.New("there is no ticket on the counter: scan one first"))
+				}
+				id = now.ID
+			}
+			a, err := client.Pay(cmd.Context(), id, cash)
+			switch {
+			case errors.Is(err, terminal.ErrStale):
+				return cli.Exit(cli.Person, errors.Join(printAnswer(cmd.OutOrStdout(), a, asJSON), errors.New("another ticket is on the counter now: nothing was paid")))
+			case errors.Is(err, terminal.ErrNeeds):
+				return cli.Exit(cli.Person, errors.Join(printAnswer(cmd.OutOrStdout(), a, asJSON),
+					fmt.Errorf("nothing was paid: this payment needs %v first (--confirm-cash says that the till holds enough)", a.Verdict.Needs)))
+			case err != nil:
+				return err
+			}
+			if err := printAnswer(cmd.OutOrStdout(), a, asJSON); err != nil {
+				return err
+			}
+			return cli.Exit(cli.VerdictCode(a.Verdict), nil)
+		},
+	}
+	cmd.Flags().StringVar(&id, "id", "", "pay only the check of this `id`")
+	cmd.Flags().BoolVar(&cash, "confirm-cash", false, "the till holds enough")
+	socketFlag(cmd, &socket)
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func reprintCommand() *cobra.Command {
+	var socket string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "reprint NUMBER",
+		Short:   "Print another copy of a slip, marked DUPLICATA",
+		Example: `  terminalctl reprint 1-000017`,
+		Args:    cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, err := control.ParseNumber(args[0]); err != nil {
+				return cli.Exit(cli.Usage, err)
+			}
+			r, err := newClient(socket).Reprint(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return cli.JSON(cmd.OutOrStdout(), r)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: copy %d is being printed, marked DUPLICATA\n", r.Number, r.Copies)
+			return err
+		},
+	}
+	socketFlag(cmd, &socket)
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func lastCommand() *cobra.Command {
+	var socket string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "last",
+		Short:   "List the newest payments",
+		Example: `  terminalctl last --json`,
+		Args:    cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list, err := newClient(socket).Last(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return cli.JSON(cmd.OutOrStdout(), list)
+			}
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "NUMBER\tTIME\tGAME\tTICKET\tAMOUNT\tSLIP\tCOPIES")
+			for _, r := range list {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s-%s\t%s\t%s\t%d\n", r.Number, r.At.Local().Format(time.DateTime), r.Game, r.Pack, r.Ticket,
+					money.Text(money.Amount(r.AmountMinor), r.Currency, money.English, money.Receipt), r.Print, r.Copies)
+			}
+			return w.Flush()
+		},
+	}
+	socketFlag(cmd, &socket)
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func statusCommand() *cobra.Command {
+	var socket string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "status",
+		Short:   "Say how the terminal is: devices, unsent payments, blocks",
+		Example: `  terminalctl status`,
+		Args:    cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			st, err := newClient(socket).Status(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				err = cli.JSON(cmd.OutOrStdout(), st)
+			} else {
+				err = printStatus(cmd.OutOrStdout(), st)
+			}
+			if err == nil && (st.Scanner != nil || st.Printer != nil || st.Ledger != "" || len(st.Damaged) > 0) {
+				return cli.Exit(cli.Person, nil)
+			}
+			return err
+		},
+	}
+	socketFlag(cmd, &socket)
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func printStatus(out io.Writer, st control.Status) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	device := func(f *control.Fault) string {
+		if f == nil {
+			return "ready"
+		}
+		return f.Code + " " + strings.ReplaceAll(f.Clerk, "\n", " ") + " (" + f.Technician + ")"
+	}
+	ledger := "writable"
+	if st.Ledger != "" {
+		ledger = st.Ledger
+	}
+	fmt.Fprintf(w, "Terminal\t%s, %s (%s)\n", st.Terminal, st.Shop, st.Program)
+	fmt.Fprintf(w, "Page\t%s\n", st.Page)
+	fmt.Fprintf(w, "Scanner\t%s\n", device(st.Scanner))
+	fmt.Fprintf(w, "Printer\t%s\n", device(st.Printer))
+	fmt.Fprintf(w, "Ledger\t%s, head %s\n", ledger, st.Head)
+	unsent := fmt.Sprintf("%d payments, %s", st.Unsent.Claims, money.Text(money.Amount(st.Unsent.MoneyMinor), "EUR", money.English, money.Receipt))
+	if !st.Unsent.Oldest.IsZero() {
+		unsent += ", oldest of " + st.Unsent.Oldest.Local().Format(time.DateTime)
+	}
+	if st.StandAlone {
+		unsent += " (this terminal stands alone: nothing is sent)"
+	}
+	fmt.Fprintf(w, "Unsent\t%s\n", unsent)
+	fmt.Fprintf(w, "Policy\t%s\n", st.Policy)
+	if st.Trusted.IsZero() {
+		fmt.Fprintf(w, "Clock\t%s, not verified\n", st.Now.Local().Format(time.DateTime))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return printBlocks(out, st)
+}
+
+func printBlocks(out io.Writer, st control.Status) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "GAME\tCODE\tEMISSION\tBLOCK\tTICKETS\tSTATE")
+	for _, b := range st.Blocks {
+		state := "ready"
+		if b.Scaled {
+			state = "demonstration"
+		}
+		if b.Damaged {
+			state = "DAMAGED: fetch it again"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", b.Game, b.GameCode, b.Emission, b.Number, b.Tickets, state)
+	}
+	for _, name := range st.Damaged {
+		fmt.Fprintf(w, "?\t\t\t\t\tNOT USABLE: %s\n", name)
+	}
+	return w.Flush()
+}
+
+func printAnswer(out io.Writer, a control.Answer, asJSON bool) error {
+	if asJSON {
+		return cli.JSON(out, a)
+	}
+	if a.Stage == terminal.Idle {
+		_, err := fmt.Fprintln(out, "no ticket on the counter")
+		return err
+	}
+	var b strings.Builder
+	b.WriteString(a.Message.Word)
+	if a.Verdict.AmountMinor != nil && *a.Verdict.AmountMinor > 0 {
+		fmt.Fprintf(&b, "  %s", money.Text(*a.Verdict.AmountMinor, a.Verdict.Currency, money.English, money.Receipt))
+	}
+	fmt.Fprintf(&b, "  (%s, %s, %s)\n", a.Verdict.Outcome, a.Verdict.Reason, a.Message.Code)
+	if a.Ticket != "" {
+		fmt.Fprintf(&b, "Ticket %s\n", a.Ticket)
+	}
+	if p := a.Verdict.Paid; p != nil {
+		fmt.Fprintf(&b, "Paid before: %s, terminal %s, ledger number %s\n", p.At.Local().Format(time.DateTime), p.Terminal, p.Number)
+	}
+	if a.Receipt != nil {
+		fmt.Fprintf(&b, "PAID, ledger number %s, slip %s\n", a.Receipt.Number, a.Receipt.Print)
+	} else {
+		fmt.Fprintf(&b, "%s %s\n", strings.ReplaceAll(a.Message.Clerk, "\n", " "), strings.ReplaceAll(a.Message.Next, "\n", " "))
+	}
+	if a.Detail != "" {
+		fmt.Fprintf(&b, "Detail: %s\n", a.Detail)
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}

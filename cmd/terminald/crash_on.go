@@ -1,0 +1,29 @@
+//go:build crashpoints
+
+package main
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// crashStep kills the program with SIGKILL at the step that GRATTOIR_CRASH names, as
+// "step" or "step:n" for the nth time. Only test builds have it.
+func crashStep() func(string) {
+	at, count, _ := strings.Cut(os.Getenv("GRATTOIR_CRASH"), ":")
+	nth, err := strconv.ParseInt(count, 10, 64)
+	if err != nil {
+		nth = 1
+	}
+	var seen atomic.Int64
+	return func(step string) {
+		if step == at && seen.Add(1) == nth {
+			_ = unix.Kill(os.Getpid(), unix.SIGKILL)
+			select {} // the signal is on its way; nothing after this step may happen
+		}
+	}
+}

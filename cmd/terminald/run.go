@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"grattoir/configs"
+	"grattoir/device/control"
+	"grattoir/device/printer"
+	"grattoir/device/scanner"
+	"grattoir/device/screen"
+	"grattoir/device/terminal"
+	"grattoir/sync/ledger"
+	"grattoir/validate"
+	"grattoir/validate/money"
+)
+
+// run is the daemon's life: open, recover, serve, stop in order.
+func run(ctx context.Context, c configs.Terminal) error {
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	zone, err := time.LoadLocation(c.TimeZone)
+	if err != nil {
+		return err
+	}
+	if err := makeFolders(c); err != nil {
+		return err
+	}
+
+	// The ledger first: its lock keeps a second daemon from the devices.
+	book, err := openLedger(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer func() { logError(log, "closing the ledger", book.Close()) }()
+	blocks, err := newLibrary(c, log)
+	if err != nil {
+		return err
+	}
+	defer blocks.close()
+	if err := blocks.rescan(ctx); err != nil {
+		return err
+	}
+
+	// The devices begin to connect; any of them may be missing.
+	profile, err := printer.ProfileNamed(c.Printer.Profile)
+	if err != nil {
+		return fmt.Errorf("printer.profile: %w", err)
+	}
+	paper := printer.New(printer.Config{Path: c.Printer.Path, Baud: c.Printer.Baud, Flow: printer.Flow(c.Printer.Flow), Profile: profile}, log)
+	stationery := printer.Stationery{Shop: printer.Shop{Name: c.Shop.Name, Address: c.Shop.Address}, Language: money.Language(c.Language), Zone: zone}
+	counter := terminal.New(terminal.Options{Name: c.Name, Shelf: blocks.shelf, Ledger: book,
+		Printer: printer.Desk{Device: paper, Stationery: stationery, Log: log}, Central: terminal.StandAlone{}, Policy: c.Limits(),
+		AcceptScaled: c.AcceptScaled, Operator: c.Operator, Now: time.Now, Trusted: noTrustedTime, Log: log, Step: crashStep()})
+
+	// What the last run left is settled before the first scan is accepted.
+	if err := counter.Recover(ctx); err != nil {
+		return fmt.Errorf("recover: %w", err)
+	}
+
+	render := func(w io.Writer, r validate.Receipt) error { return stationery.PNG(w, r, profile) }
+	page, err := screen.New(screen.Options{Terminal: counter, Name: c.Name, Shop: c.Shop.Name, Languages: languages(c.Language), Zone: zone, Currency: c.Policy.Currency,
+		Render: render, Demonstration: c.AcceptScaled, DataDate: blocks.date, Trusted: noTrustedTime, Log: log})
+	if err != nil {
+		return err
+	}
+	return serve(ctx, c, log, counter, page, paper, book, blocks, render)
+}
+
+// serve runs everything until ctx ends, then stops in order: no more scans, no more
+// acts, the slip in hand, the printer; the caller closes the ledger last.
+func serve(ctx context.Context, c configs.Terminal, log *slog.Logger, counter *terminal.Terminal, page *screen.Screen,
+	paper *printer.Device, book *ledger.Ledger, blocks *library, render func(io.Writer, validate.Receipt) error) error {
+	web, err := net.Listen("tcp", c.Screen.Listen)
+	if err != nil {
+		return fmt.Errorf("screen.listen: %w", err)
+	}
+	socket, err := control.Listen(c.Socket)
+	if err != nil {
+		return errors.Join(err, web.Close())
+	}
+	status := func() control.Status {
+		head := book.Head()
+		return control.Status{Terminal: c.Name, Shop: c.Shop.Name, Program: version(), Policy: c.Policy.Version, StandAlone: c.StandAlone,
+			Head: validate.EntryNumber{Epoch: head.Epoch, Seq: head.Seq}.String(), HeadHash: head.Hash.String(),
+			Page: "http://" + web.Addr().String() + "/", Blocks: blocks.list(), Damaged: blocks.damaged(), Now: time.Now(), Trusted: noTrustedTime()}
+	}
+	servers := []*http.Server{
+		{Handler: page.Handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10},
+		{Handler: control.Handler(control.Options{Terminal: counter, Language: money.Language(c.Language), Status: status,
+			Rescan: func() error { return blocks.rescan(ctx) }, Render: render}), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10},
+	}
+
+	scans, stopScans := context.WithCancel(ctx)
+	work, stopWork := context.WithCancel(context.WithoutCancel(ctx)) // outlives ctx for the slip in hand
+	var scanning, working sync.WaitGroup
+	glass := scanner.New(scanner.Config{Path: c.Scanner.Path, Baud: c.Scanner.Baud, Parity: c.Scanner.Parity, DataBits: c.Scanner.DataBits}, log)
+	failed := make(chan error, 8)
+	start := func(group *sync.WaitGroup, name string, f func() error) {
+		group.Go(func() {
+			if err := f(); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, context.Canceled) {
+				failed <- fmt.Errorf("%s: %w", name, err)
+			}
+		})
+	}
+	counter.ScannerFault(&terminal.Fault{Code: "S0", ClerkFR: "Lecteur : connexion en cours.", ClerkEN: "Scanner: connecting.",
+		Technician: "the scanner's port is being opened for the first time"})
+	start(&working, "printer", func() error { return paper.Run(work) })
+	start(&working, "slips", func() error { counter.Run(work); return nil })
+	start(&working, "pages", func() error { return servers[0].Serve(web) })
+	start(&working, "socket", func() error { return servers[1].Serve(socket) })
+	start(&scanning, "scanner", func() error {
+		return glass.Run(scans, func(s scanner.Scan) {
+			counter.Check(scans, terminal.Scan{Text: s.Text, AIM: aimLetter(s.AIM), Entered: validate.Scanned})
+		}, func(s scanner.State) { counter.ScannerFault(scannerFault(s)) })
+	})
+	log.Info("ready", "terminal", c.Name, "page", "http://"+web.Addr().String()+"/", "socket", c.Socket, "blocks", len(blocks.list()))
+
+	select {
+	case <-ctx.Done():
+		err = nil
+	case err = <-failed:
+	}
+	log.Info("stopping", "cause", err)
+	stopScans()
+	scanning.Wait()
+	page.Close() // its open streams would outlive their listener
+	for _, s := range servers {
+		logError(log, "stopping a listener", s.Close())
+	}
+	counter.Drain(work)
+	stopWork()
+	working.Wait()
+	return err
+}
+
+// languages of the page, the configured one first.
+func languages(first string) []money.Language {
+	if first == string(money.English) {
+		return []money.Language{money.English, money.French}
+	}
+	return []money.Language{money.French, money.English}
+}
+
+func makeFolders(c configs.Terminal) error {
+	for _, dir := range []string{c.Data, c.Manifests()} {
+		if err := os.MkdirAll(dir, 0o750); err != nil {
+			return fmt.Errorf("data: %w", err)
+		}
+	}
+	return nil
+}
+
+func openLedger(ctx context.Context, c configs.Terminal) (*ledger.Ledger, error) {
+	var key ledger.ClaimKey
+	if c.ClaimKey != "" {
+		text, err := os.ReadFile(c.ClaimKey)
+		if err != nil {
+			return nil, fmt.Errorf("claim_key: %w", err)
+		}
+		if key, err = ledger.ParseClaimKey(string(text)); err != nil {
+			return nil, fmt.Errorf("claim_key %s: %w", c.ClaimKey, err)
+		}
+	}
+	boot, err := bootID()
+	if err != nil {
+		return nil, err
+	}
+	moment := func() ledger.Moment {
+		return ledger.Moment{Boot: boot, Mono: sinceBoot(), Device: time.Now(), Trusted: noTrustedTime()}
+	}
+	return ledger.Open(ctx, ledger.Options{Path: c.Ledger(), Terminal: c.Name, Moment: moment, ClaimKey: key,
+		Allowance: ledger.Allowance{Claims: c.Allowance.Claims, Money: money.Amount(c.Allowance.Money)}, Reserve: c.ReserveMB << 20})
+}
+
+// noTrustedTime: a terminal on its own hears no signed time, and its clock proves nothing.
+func noTrustedTime() time.Time { return time.Time{} }
+
+func bootID() (string, error) {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("boot id: %w", err)
+	}
+	return strings.TrimSpace(string(id)), nil
+}
+
+// sinceBoot counts suspended time too.
+func sinceBoot() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		return 0
+	}
+	return time.Duration(ts.Nano())
+}
+
+// aimLetter is the letter of an AIM identifier as "]d1".
+func aimLetter(aim string) byte {
+	if len(aim) < 2 {
+		return 0
+	}
+	return aim[1]
+}
+
+func scannerFault(s scanner.State) *terminal.Fault {
+	if s.Fault == nil {
+		return nil
+	}
+	return &terminal.Fault{Code: s.Fault.Code, ClerkFR: s.Fault.ClerkFR, ClerkEN: s.Fault.ClerkEN, Technician: s.Fault.Technician}
+}
+
+func logError(log *slog.Logger, what string, err error) {
+	if err != nil {
+		log.Error(what, "err", err)
+	}
+}
+
+// version is what the build stamped.
+func version() string { return "grattoir " + buildVersion }
+
+// buildVersion is set by the linker (-X main.buildVersion=...).
+var buildVersion = "dev"
