@@ -41,9 +41,11 @@ func (st Stationery) Receipt(r validate.Receipt) Slip {
 	if r.Slip.Demonstration {
 		s.Banner("DEMONSTRATION")
 		s.Line(say.worthless, Centre)
+		s.Blank()
 	}
 	if r.Copies > 1 {
 		s.Banner(fmt.Sprintf("DUPLICATA %d", r.Copies-1))
+		s.Blank()
 	}
 	s.Line(say.title, Bold, Centre)
 	s.Rule()

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"grattoir/validate/ticket"
+)
+
+// TestMain makes the test binary serve as terminalctl, so that scripts run the real
+// command line.
+func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"terminalctl": main}) }
+
+// TestScripts runs terminalctl as its users do, on blocks that the real central sealed.
+func TestScripts(t *testing.T) {
+	bin := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", bin, "grattoir/cmd/central").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "flip": flip, "status": status},
+	})
+}
+
+// status N PROGRAM ARGS... runs a program that must end with exit status N.
+func status(ts *testscript.TestScript, _ bool, args []string) {
+	err := ts.Exec(args[1], args[2:]...)
+	got := 0
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if fmt.Sprint(got) != args[0] {
+		ts.Fatalf("exit status %d, want %s\n%s%s", got, args[0], ts.ReadFile("stdout"), ts.ReadFile("stderr"))
+	}
+}
+
+// code NAME PRIZE FILE [misread|forged|pack=N|ticket=N|game=N]... sets $NAME to the first code with the prize, changed.
+func code(ts *testscript.TestScript, _ bool, args []string) {
+	f, err := os.Open(ts.MkAbs(args[2]))
+	ts.Check(err)
+	defer f.Close()
+	scan := bufio.NewScanner(f)
+	for scan.Scan() {
+		digits, prize, _ := strings.Cut(scan.Text(), ",")
+		if prize == args[1] {
+			changed, err := change(digits, args[3:])
+			ts.Check(err)
+			ts.Setenv(args[0], changed)
+			return
+		}
+	}
+	ts.Fatalf("no ticket with prize %s", args[1])
+}
+
+func change(digits string, how []string) (string, error) {
+	c, err := ticket.Parse(digits, 0, ticket.Shipped())
+	if err != nil {
+		return "", err
+	}
+	game, pack, number, secret := c.Game, c.Pack, c.Number, c.Secret()
+	for _, h := range how {
+		var n uint32
+		switch {
+		case h == "misread":
+			return digits[:30] + string('0'+(digits[30]-'0'+1)%10) + digits[31:], nil
+		case h == "forged":
+			secret = secret[:21] + string('0'+(secret[21]-'0'+1)%10)
+		case scanf(h, "pack=%d", &n):
+			pack = n
+		case scanf(h, "ticket=%d", &n):
+			number = uint16(n)
+		case scanf(h, "game=%d", &n):
+			game = fmt.Sprint(n)
+		default:
+			return "", fmt.Errorf("unknown change %q", h)
+		}
+	}
+	c, err = ticket.Make(c.Layout, game, pack, number, secret)
+	return c.Digits(), err
+}
+
+func scanf(text, format string, into *uint32) bool {
+	n, err := fmt.Sscanf(text, format, into)
+	return n == 1 && err == nil
+}
+
+// flip FILE BYTES... changes a bit of every byte of the file's runs that equal the text.
+func flip(ts *testscript.TestScript, _ bool, args []string) {
+	path := ts.MkAbs(args[0])
+	text, err := os.ReadFile(path)
+	ts.Check(err)
+	at := strings.Index(string(text), args[1])
+	if args[1] == "middle" {
+		at = len(text) / 2
+	}
+	if at < 0 {
+		ts.Fatalf("%s does not hold %q", filepath.Base(path), args[1])
+	}
+	text[at] ^= 1
+	ts.Check(os.WriteFile(path, text, 0o600))
+}
