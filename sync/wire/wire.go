@@ -1,0 +1,316 @@
+// Package wire is what a terminal and central say to each other: messages, their
+// limits, the kinds of error, and the texts that are signed. PROTOCOL.md beside it
+// states the contract. It opens no connection and stores nothing. Start at PROTOCOL.md.
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"grattoir/validate"
+)
+
+// Protocol is the number both sides name in every message. Additive fields never raise it.
+const Protocol = 1
+
+// Limits of one message. A server refuses what is larger with KindTooLarge; a client
+// reads no more than this.
+const (
+	MaxEntries     = 200       // journal lines in one upload
+	MaxLine        = 16 << 10  // bytes of one journal line
+	MaxUpload      = 4 << 20   // bytes of an upload's body
+	MaxFeed        = 500       // feed items in one answer
+	MaxAnswer      = 4 << 20   // bytes of any JSON answer or of the snapshot
+	MaxRequest     = 64 << 10  // bytes of any other request
+	MaxFeedWait    = 55        // seconds of one long poll
+	PieceSize      = 1 << 20   // bytes hashed apart in a block's descriptor
+	MaxBlock       = 256 << 20 // bytes of a block file
+	EnrolCodeBytes = 20        // secret (10) and pin of the CA (10) in an enrolment code
+)
+
+// Paths of the requests. All but PathEnrol need the terminal's client certificate.
+const (
+	PathEnrol    = "/v1/enrol"    // POST EnrolRequest -> EnrolAnswer
+	PathHello    = "/v1/hello"    // POST Hello -> HelloAnswer
+	PathJournal  = "/v1/journal"  // POST Upload -> UploadAnswer; frozen for ever
+	PathFeed     = "/v1/feed"     // GET ?after=N&wait=S -> Feed
+	PathSnapshot = "/v1/snapshot" // GET -> signed note
+	PathBlocks   = "/v1/blocks/"  // GET PathBlocks+SHA256, Range and If-Range
+)
+
+// EnrolRequest asks for a certificate. The key never leaves the device.
+type EnrolRequest struct {
+	Protocol int    `json:"protocol"`
+	Code     string `json:"code"` // as central printed it, once
+	CSR      string `json:"csr"`  // PEM PKCS#10 with the device's P-256 key
+}
+
+// EnrolAnswer is what a terminal keeps.
+type EnrolAnswer struct {
+	Protocol    int      `json:"protocol"`
+	Terminal    string   `json:"terminal"`    // the name in its certificate
+	Certificate string   `json:"certificate"` // PEM
+	CA          string   `json:"ca"`          // PEM
+	CentralKey  string   `json:"central_key"` // public note key that signs snapshots and countersigns heads
+	SealKeys    []string `json:"seal_keys"`   // public note keys that may sign manifests
+	ClaimKey    string   `json:"claim_key"`   // public claim key that openings are sealed to
+	Time        string   `json:"time"`        // central's clock, RFC 3339
+}
+
+// Position is a place in a terminal's journal: everything up to Seq, with the hash of that entry.
+type Position struct {
+	Epoch int64  `json:"epoch"`
+	Seq   int64  `json:"seq"`
+	Hash  string `json:"hash"` // 64 hexadecimal digits, zeros for Seq 0
+}
+
+// Hello tells how the terminal is, at start and every few minutes.
+type Hello struct {
+	Protocol   int      `json:"protocol"`
+	Program    string   `json:"program"`
+	Head       Position `json:"head"`
+	Snapshot   int64    `json:"snapshot"` // version in force
+	Feed       int64    `json:"feed"`     // cursor reached
+	Unsent     int64    `json:"unsent"`   // entries above the acknowledged one
+	DeviceTime string   `json:"device_time"`
+	DiskFree   int64    `json:"disk_free"` // bytes
+	Faults     []string `json:"faults"`    // codes of what does not work now
+}
+
+// HelloAnswer carries central's clock and its head of this terminal's journal.
+type HelloAnswer struct {
+	Protocol int      `json:"protocol"`
+	Time     string   `json:"time"`
+	Acked    Position `json:"acked"`
+	Snapshot int64    `json:"snapshot"` // newest version
+	Feed     int64    `json:"feed"`     // newest item
+}
+
+// Upload sends journal lines as they were written, in order, without a gap, from the
+// entry after the acknowledged one. Signature is the device key's over HeadText of To.
+type Upload struct {
+	Protocol  int      `json:"protocol"`
+	Epoch     int64    `json:"epoch"`
+	From      int64    `json:"from"` // sequence number of the first line
+	Lines     []string `json:"lines"`
+	To        Position `json:"to"`        // the last line's place
+	Signature string   `json:"signature"` // base64, ECDSA P-256 over SHA-256 of HeadText, ASN.1
+}
+
+// UploadAnswer acknowledges a prefix. It is the same, whenever the same upload is repeated.
+type UploadAnswer struct {
+	Protocol   int         `json:"protocol"`
+	Acked      string      `json:"acked"` // signed note over AckText
+	Exceptions []Exception `json:"exceptions"`
+}
+
+// Exception is an entry that central stored and did not credit.
+type Exception struct {
+	Seq  int64         `json:"seq"`
+	Kind ExceptionKind `json:"kind"`
+	Text string        `json:"text"` // for a technician
+}
+
+// ExceptionKind says why an entry was not credited.
+type ExceptionKind string
+
+const (
+	DoubleClaim   ExceptionKind = "double-claim"   // the ticket and round have an accepted claim of another entry
+	ClaimUnproven ExceptionKind = "claim-unproven" // the opening does not open this ticket's tag
+	WrongPrize    ExceptionKind = "wrong-prize"    // tier or amount differ from the manifest
+	NoRight       ExceptionKind = "no-right"       // the pack was not this terminal's at that epoch
+	UnknownKind   ExceptionKind = "unknown-kind"   // stored as it is, for a later central
+)
+
+// Feed is a run of the status feed.
+type Feed struct {
+	Protocol int        `json:"protocol"`
+	Items    []FeedItem `json:"items"`
+	Time     string     `json:"time"`
+}
+
+// FeedItem is one entry of the append-only status feed. Numbers rise; a terminal sees
+// only what concerns it, so they may have gaps. A kind it does not know it steps over.
+type FeedItem struct {
+	Seq  int64     `json:"seq"`
+	Kind FeedKind  `json:"kind"`
+	Pack *PackItem `json:"pack,omitempty"`
+	Paid *PaidItem `json:"paid,omitempty"`
+}
+
+// FeedKind says what an item is about.
+type FeedKind string
+
+const (
+	FeedPack FeedKind = "pack" // packs changed their state or owner
+	FeedPaid FeedKind = "paid" // a ticket of this terminal's packs was paid elsewhere
+)
+
+// PackItem sets the state of a run of packs.
+type PackItem struct {
+	GameCode string             `json:"game_code"` // as printed, padded
+	First    uint32             `json:"first"`
+	Last     uint32             `json:"last"`
+	State    validate.PackState `json:"state"`
+	Owner    string             `json:"owner"` // terminal that may pay them with no network
+	Epoch    int64              `json:"epoch"` // owner epoch, only central raises it
+}
+
+// PaidItem tells of a payment by another terminal.
+type PaidItem struct {
+	Block    validate.BlockID `json:"block"`
+	Pack     uint32           `json:"pack"`
+	Ticket   uint16           `json:"ticket"`
+	Terminal string           `json:"terminal"`
+	Number   string           `json:"number"`
+	At       string           `json:"at"`
+}
+
+// Kind is the class of an error. Clients decide by it, never by the text.
+type Kind string
+
+const (
+	KindBadRequest Kind = "bad-request" // never repeat it as it is
+	KindTooLarge   Kind = "too-large"   // send less
+	KindForbidden  Kind = "forbidden"   // certificate unknown, revoked or suspended
+	KindBadCode    Kind = "bad-code"    // enrolment code unknown, used or expired
+	KindBehind     Kind = "behind"      // Acked says where the journal goes on
+	KindFork       Kind = "fork"        // same number, other bytes: a person is needed
+	KindUpgrade    Kind = "upgrade"     // protocol too old; uploading still works
+	KindNotFound   Kind = "not-found"
+	KindBusy       Kind = "busy"     // try again after Retry-After
+	KindInternal   Kind = "internal" // central's own fault; try again
+)
+
+// Error is the body of every answer that is not 2xx.
+type Error struct {
+	Kind  Kind      `json:"kind"`
+	Text  string    `json:"text"`
+	Acked *Position `json:"acked,omitempty"` // with KindBehind and KindFork
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("central: %s: %s", e.Kind, e.Text) }
+
+// Block is a block file as the snapshot lists it.
+type Block struct {
+	SHA256   string
+	Size     int64
+	GameCode string
+	Reader   int // oldest manifest format version a reader must know
+}
+
+// Snapshot is what central publishes to all terminals, signed whole. Its version only rises.
+type Snapshot struct {
+	Version int64
+	Issued  time.Time
+	Blocks  []Block
+}
+
+// Text is the canonical text that is signed.
+func (s Snapshot) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "grattoir snapshot v1\nversion %d\nissued %s\nblocks %d\n", s.Version, FormatTime(s.Issued), len(s.Blocks))
+	for _, x := range s.Blocks {
+		fmt.Fprintf(&b, "block %s %d %s %d\n", x.SHA256, x.Size, x.GameCode, x.Reader)
+	}
+	return b.String()
+}
+
+// ErrText means a signed text that is not what its kind writes.
+var ErrText = errors.New("signed text is not canonical")
+
+// ParseSnapshot reads what Text writes, and nothing else.
+func ParseSnapshot(text string) (Snapshot, error) {
+	var s Snapshot
+	var issued string
+	var n int
+	lines := strings.Split(text, "\n")
+	if len(lines) < 5 || len(text) > MaxAnswer {
+		return s, fmt.Errorf("snapshot: %w: %d lines", ErrText, len(lines))
+	}
+	if _, err := fmt.Sscanf(strings.Join(lines[:4], "\n"), "grattoir snapshot v1\nversion %d\nissued %s\nblocks %d", &s.Version, &issued, &n); err != nil {
+		return s, fmt.Errorf("snapshot: %w: %w", ErrText, err)
+	}
+	var err error
+	if s.Issued, err = ParseTime(issued); err != nil {
+		return s, fmt.Errorf("snapshot: %w: %w", ErrText, err)
+	}
+	if n != len(lines)-5 {
+		return s, fmt.Errorf("snapshot: %w: %d blocks announced", ErrText, n)
+	}
+	for i := range n {
+		var x Block
+		if _, err := fmt.Sscanf(lines[4+i], "block %64s %d %s %d", &x.SHA256, &x.Size, &x.GameCode, &x.Reader); err != nil {
+			return s, fmt.Errorf("snapshot line %d: %w: %w", 5+i, ErrText, err)
+		}
+		s.Blocks = append(s.Blocks, x)
+	}
+	if s.Version < 1 || s.Text() != text {
+		return s, fmt.Errorf("snapshot: %w", ErrText)
+	}
+	return s, nil
+}
+
+// HeadText is what the device key signs for a head of its journal.
+func HeadText(terminal string, p Position) string {
+	return fmt.Sprintf("grattoir head v1\nterminal %s\nepoch %d\nseq %d\nhash %s\n", terminal, p.Epoch, p.Seq, p.Hash)
+}
+
+// Ack is central's acknowledgement: it holds everything up to the position, and the
+// terminal may pay so much above it. Zero bounds nothing.
+type Ack struct {
+	Terminal        string
+	Position        Position
+	Time            time.Time
+	AllowanceClaims int64
+	AllowanceMinor  int64
+}
+
+// Text is the canonical text that central signs.
+func (a Ack) Text() string {
+	return fmt.Sprintf("grattoir ack v1\nterminal %s\nepoch %d\nseq %d\nhash %s\ntime %s\nallowance %d %d\n",
+		a.Terminal, a.Position.Epoch, a.Position.Seq, a.Position.Hash, FormatTime(a.Time), a.AllowanceClaims, a.AllowanceMinor)
+}
+
+// ParseAck reads what Text writes, and nothing else.
+func ParseAck(text string) (Ack, error) {
+	var a Ack
+	var at string
+	_, err := fmt.Sscanf(text, "grattoir ack v1\nterminal %s\nepoch %d\nseq %d\nhash %s\ntime %s\nallowance %d %d\n",
+		&a.Terminal, &a.Position.Epoch, &a.Position.Seq, &a.Position.Hash, &at, &a.AllowanceClaims, &a.AllowanceMinor)
+	if err != nil {
+		return a, fmt.Errorf("acknowledgement: %w: %w", ErrText, err)
+	}
+	if a.Time, err = ParseTime(at); err != nil {
+		return a, fmt.Errorf("acknowledgement: %w: %w", ErrText, err)
+	}
+	if a.Text() != text {
+		return a, fmt.Errorf("acknowledgement: %w", ErrText)
+	}
+	return a, nil
+}
+
+const timeLayout = "2006-01-02T15:04:05.000Z"
+
+// FormatTime writes a time as every message does: RFC 3339, UTC, milliseconds.
+func FormatTime(t time.Time) string { return t.UTC().Format(timeLayout) }
+
+// ParseTime reads what FormatTime writes.
+func ParseTime(s string) (time.Time, error) { return time.Parse(timeLayout, s) }
+
+// ParseRange reads "A-B" or "A" as a run of packs.
+func ParseRange(text string) (first, last uint32, err error) {
+	a, b, two := strings.Cut(text, "-")
+	if !two {
+		b = a
+	}
+	x, err1 := strconv.ParseUint(a, 10, 32)
+	y, err2 := strconv.ParseUint(b, 10, 32)
+	if err := errors.Join(err1, err2); err != nil || y < x {
+		return 0, 0, fmt.Errorf("packs %.40q: want a number or a run, like 120-179", text)
+	}
+	return uint32(x), uint32(y), nil
+}
