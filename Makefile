@@ -12,7 +12,7 @@ STATIC_LDFLAGS := $(LDFLAGS) -s -w -linkmode external -extldflags -static
 .PHONY: build deps deps-build demo test check race lint cross smoke bench soak fuzz clean
 
 build: ## the programs, into bin/
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/central ./cmd/terminald ./cmd/terminalctl ./cmd/demo
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/central ./cmd/terminald ./cmd/terminalctl ./cmd/demo ./cmd/bench
 
 deps-build: ## what building and the demo need
 	@.ci/deps build
@@ -50,8 +50,8 @@ cross: ## terminald and terminalctl for the terminals' processors
 smoke: build cross ## the cross-built terminalctl gives the same verdicts under emulation
 	@.ci/smoke
 
-bench: build ## the figures of the design, into bench-out/
-	$(GO) test -run '^$$' -bench . -benchtime 1s ./validate/... ./sync/... | tee bench-out.txt
+bench: build ## the figures of the design, each beside what it is compared with; also in bench-out/
+	bin/bench --out bench-out
 
 soak: ## the long runs
 	GRATTOIR_SOAK=1 $(GO) test -race -timeout 2h ./...

@@ -153,7 +153,7 @@ func TestDoubleTapPaysOnceAndShowsTheSameReceipt(t *testing.T) {
 	numbers := make([]string, 20)
 	for i := range numbers {
 		all.Go(func() {
-			if paid, err := c.Pay(context.Background(), v.ID, terminal.Confirmed{}); err == nil && paid.Receipt != nil {
+			if paid, err := c.Pay(context.Background(), v.ID, terminal.Confirmed{}); err == nil && paid.Receipt != nil && paid.Verdict.Reason == validate.Winner {
 				numbers[i] = paid.Receipt.Number.String()
 			}
 		})
@@ -387,6 +387,22 @@ func TestReprintIsADuplicataAndCounted(t *testing.T) {
 	}
 	if n := len(c.ledger.Claims()); n != 1 {
 		t.Fatalf("reprints made %d claims", n)
+	}
+}
+
+func TestReprintOfASlipThatStillWaitsIsRefused(t *testing.T) {
+	c := newCounter()
+	v := c.pay(t, c.check(c.ticket(t, 1, 8, 2000)))
+	for _, state := range []validate.PrintState{validate.Sending, validate.Held} {
+		if err := c.ledger.Mark(context.Background(), v.Receipt.Number, state); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Reprint(context.Background(), v.Receipt.Number); err == nil {
+			t.Errorf("%s: a second copy was begun while the first waits", state)
+		}
+	}
+	if r := c.ledger.Claims()[0]; r.Copies != 1 {
+		t.Fatalf("%d copies counted", r.Copies)
 	}
 }
 

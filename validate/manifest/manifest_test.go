@@ -2,8 +2,10 @@ package manifest
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -191,5 +193,18 @@ func TestIndexIsOneToOne(t *testing.T) {
 	}
 	if !bytes.Contains([]byte(h.Text()), []byte("first-ticket 1")) {
 		t.Fatal("the header does not say so")
+	}
+}
+
+func TestShortSecretsNeedTheirPepper(t *testing.T) {
+	h := header()
+	h.Pepper = true
+	b := &Block{Header: h}
+	c, err := ticket.Make(ticket.G40(), "399", 1, 0, strings.Repeat("1", 22))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Open(context.Background(), c); !errors.Is(err, ErrNeedsPepper) {
+		t.Fatal(err)
 	}
 }

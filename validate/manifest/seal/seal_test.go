@@ -25,9 +25,10 @@ import (
 var smallTiers = []manifest.Tier{{Count: 1, Amount: 100000000}, {Count: 3, Amount: 20000}, {Count: 40, Amount: 2000}}
 
 type fixture struct {
-	order Order
-	keys  manifest.Keys
-	csv   []byte
+	order  Order
+	public string
+	keys   manifest.Keys
+	csv    []byte
 }
 
 func newFixture(t testing.TB, tickets int64) fixture {
@@ -49,7 +50,7 @@ func newFixture(t testing.TB, tickets int64) fixture {
 	if err := s.Write(&csv, func(int64) {}); err != nil {
 		t.Fatal(err)
 	}
-	return fixture{csv: csv.Bytes(), keys: keys, order: Order{Game: "bingo", Name: "Bingo", Emission: "1", Number: 1, Serial: 1, Currency: "EUR", Price: 1000,
+	return fixture{csv: csv.Bytes(), keys: keys, public: vkey, order: Order{Game: "bingo", Name: "Bingo", Emission: "1", Number: 1, Serial: 1, Currency: "EUR", Price: 1000,
 		Layout: ticket.G40(), Signer: signer, Prizes: func(int64) ([]manifest.Tier, bool, error) { return smallTiers, true, nil }}}
 }
 
@@ -214,6 +215,12 @@ func TestSealRefusesTicketsThatDisagree(t *testing.T) {
 			return l
 		}, []string{"lines 6 and 10", "share one secret"}},
 		{"a ticket missing", func(l []string) []string { return slices.Delete(l, 100, 101) }, []string{"lacks", "pack"}},
+		{"tickets numbered from 2", func(l []string) []string {
+			for n := 1; n < len(l); n++ {
+				l[n] = remake(n, func(c *ticket.Code) (uint32, uint16, string) { return c.Pack, c.Number + 2, c.Secret() }) + l[n][40:]
+			}
+			return l
+		}, []string{"lowest ticket number is 2"}},
 		{"a pack missing", func(l []string) []string { return slices.Delete(l, 121, 181) }, []string{"lacks", "pack"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -289,6 +296,104 @@ func TestOnlyTheRingsKeysOpenAManifest(t *testing.T) {
 	}
 	if b, err := manifest.Open(context.Background(), path, stranger); !errors.Is(err, manifest.ErrSignature) || b != nil {
 		t.Fatalf("opened by another key of the same name: %v", err)
+	}
+}
+
+func TestRingThatWantsTwoSignersRefusesAManifestWithOne(t *testing.T) {
+	f := newFixture(t, 600)
+	path, _ := f.seal(t)
+	_, second, err := note.GenerateKey(rand.Reader, "second")
+	if err != nil {
+		t.Fatal(err)
+	}
+	both, err := manifest.NewKeys(2, f.public, second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := manifest.Open(context.Background(), path, both); !errors.Is(err, manifest.ErrSignature) || b != nil {
+		t.Fatal(err)
+	}
+	either, err := manifest.NewKeys(1, f.public, second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open(t, path, either)
+}
+
+// TestAnythingElseInTheFileIsDamage: a trigger or view could answer in a table's place.
+func TestAnythingElseInTheFileIsDamage(t *testing.T) {
+	for _, extra := range []string{"CREATE TABLE extra(x)", "CREATE INDEX i ON chunks(sealed)", "CREATE VIEW v AS SELECT 1",
+		"CREATE TRIGGER t AFTER INSERT ON chunks BEGIN SELECT 1; END"} {
+		f := newFixture(t, 60)
+		f.order.Prizes = func(int64) ([]manifest.Tier, bool, error) { return smallTiers, true, nil }
+		path, _ := f.seal(t)
+		db, err := sql.Open("sqlite3", "file:"+path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Exec(extra); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		b, err := manifest.Open(context.Background(), path, f.keys)
+		if !errors.Is(err, manifest.ErrDamaged) || b == nil {
+			t.Errorf("%s: %v", extra, err)
+			continue
+		}
+		f.eachTicket(t, func(c ticket.Code, _ money.Amount) {
+			if _, err := b.Open(context.Background(), c); !errors.Is(err, manifest.ErrDamaged) {
+				t.Fatalf("%s: %v", extra, err)
+			}
+		})
+		_ = b.Close()
+	}
+}
+
+func TestTicketOfAnotherGameOrLayoutIsNotInTheBlock(t *testing.T) {
+	f := newFixture(t, 60)
+	path, _ := f.seal(t)
+	b := open(t, path, f.keys)
+	other, err := ticket.ParseLayout("x40 fixed=1 game:5 pack:7 ticket:3 secret:22 check:2 check=mod97-10")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		layout ticket.Layout
+		game   string
+	}{{ticket.G40(), "400"}, {other, "399"}} {
+		code, err := ticket.Make(c.layout, c.game, 10, 0, strings.Repeat("1", 22))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Open(context.Background(), code); !errors.Is(err, manifest.ErrNotInBlock) {
+			t.Errorf("%s %s: %v", c.layout.Name, c.game, err)
+		}
+	}
+}
+
+func TestShelfKeepsOneBlockForEachPackAndTheNewestIssueOfIt(t *testing.T) {
+	f := newFixture(t, 600)
+	first, _ := f.seal(t)
+	second, _ := f.seal(t) // the same packs under another block id
+	shelf := manifest.NewShelf()
+	a := open(t, first, f.keys)
+	if err := shelf.Put(a); err != nil {
+		t.Fatal(err)
+	}
+	if err := shelf.Put(open(t, second, f.keys)); err == nil {
+		t.Fatal("two blocks answer for one pack")
+	}
+	newer := *open(t, first, f.keys)
+	newer.Header.Serial = 2
+	for _, b := range []*manifest.Block{&newer, a} { // an older issue never comes back
+		if err := shelf.Put(b); err != nil {
+			t.Fatal(err)
+		}
+		if list := shelf.Blocks(); len(list) != 1 || list[0].Header.Serial != 2 {
+			t.Fatalf("%d blocks, serial %d", len(list), list[0].Header.Serial)
+		}
 	}
 }
 

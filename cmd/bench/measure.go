@@ -1,0 +1,321 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	_ "github.com/mattn/go-sqlite3" // the bare commits and reads
+	"golang.org/x/mod/sumdb/note"
+
+	"grattoir/configs"
+	"grattoir/device/printer"
+	"grattoir/device/terminal"
+	"grattoir/sync/ledger"
+	"grattoir/validate"
+	"grattoir/validate/manifest"
+	"grattoir/validate/manifest/seal"
+	"grattoir/validate/money"
+	"grattoir/validate/policy"
+	"grattoir/validate/ticket"
+)
+
+// sealedBlock is a block with some of its codes.
+type sealedBlock struct {
+	path  string
+	block *manifest.Block
+	codes []ticket.Code // spread over the block, winners and losers
+}
+
+// sealing seals a Bingo block from its CSV, beside one SHA-256 over the same file.
+func (b *bench) sealing(ctx context.Context, work string) (*sealedBlock, error) {
+	order, tiers, keys, err := b.order()
+	if err != nil {
+		return nil, err
+	}
+	csv := filepath.Join(work, "tickets.csv")
+	s := &sealedBlock{path: filepath.Join(work, "b.manifest")}
+	if err := writeCSV(csv, seal.Sample{Layout: ticket.G40(), GameCode: "399", Tickets: b.tickets, FirstPack: 1, PackSize: 60, Tiers: tiers}); err != nil {
+		return nil, err
+	}
+	hashing, err := timeOf(func() error { _, err := manifest.FileSHA256(csv); return err })
+	if err != nil {
+		return nil, err
+	}
+	in, err := os.Open(csv)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	var res seal.Result
+	took, err := timeOf(func() error { res, err = seal.Seal(ctx, in, order, s.path); return err })
+	if err != nil {
+		return nil, err
+	}
+	b.add(fmt.Sprintf("seal %d tickets from CSV", b.tickets), took.Round(time.Millisecond).String(), "sha256 of the CSV "+hashing.Round(time.Millisecond).String(),
+		fmt.Sprintf("%.1f", float64(took)/float64(hashing)), "12 s")
+	b.add("manifest file", fmt.Sprintf("%.1f MB", float64(res.Size)/1e6), fmt.Sprintf("tags alone %.1f MB", float64(b.tickets*manifest.TagBytes)/1e6),
+		fmt.Sprintf("%.3f", float64(res.Size)/float64(b.tickets*manifest.TagBytes)), "75 MB")
+	if s.codes, err = sampleCodes(csv, b.tickets); err != nil {
+		return nil, err
+	}
+	return s, b.opening(ctx, s, keys)
+}
+
+func (b *bench) order() (seal.Order, []manifest.Tier, manifest.Keys, error) {
+	games, err := configs.Games()
+	if err != nil {
+		return seal.Order{}, nil, manifest.Keys{}, err
+	}
+	for _, g := range games {
+		if g.ID != "bingo" {
+			continue
+		}
+		rows := g.Tables[0].Rows
+		scaled := b.tickets < *g.Tables[0].BlockSize
+		if scaled {
+			if rows, err = g.Tables[0].Scale(b.tickets); err != nil {
+				return seal.Order{}, nil, manifest.Keys{}, err
+			}
+		}
+		var tiers []manifest.Tier
+		for _, r := range rows {
+			tiers = append(tiers, manifest.Tier{Count: r.Count, Amount: r.Amount})
+		}
+		skey, vkey, err := note.GenerateKey(rand.Reader, "bench")
+		if err != nil {
+			return seal.Order{}, nil, manifest.Keys{}, err
+		}
+		signer, err := note.NewSigner(skey)
+		if err != nil {
+			return seal.Order{}, nil, manifest.Keys{}, err
+		}
+		keys, err := manifest.NewKeys(1, vkey)
+		return seal.Order{Game: "bingo", Name: "Bingo", Emission: "1", Number: 1, Serial: 1, Currency: "EUR", Price: 1000, Layout: ticket.G40(), Signer: signer,
+			Prizes: func(int64) ([]manifest.Tier, bool, error) { return tiers, scaled, nil }}, tiers, keys, err
+	}
+	return seal.Order{}, nil, manifest.Keys{}, errors.New("the catalogue has no bingo")
+}
+
+func writeCSV(path string, s seal.Sample) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.Write(f, func(int64) {}), f.Close())
+}
+
+// sampleCodes takes a few thousand codes spread over the file.
+func sampleCodes(path string, tickets int64) ([]ticket.Code, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	step := max(1, tickets/5000)
+	var codes []ticket.Code
+	scan := bufio.NewScanner(f)
+	for n := int64(-1); scan.Scan(); n++ {
+		winner := strings.HasSuffix(scan.Text(), ",2000")
+		if n < 0 || n%step != 0 && !(winner && n%step < 8) {
+			continue
+		}
+		digits, _, _ := strings.Cut(scan.Text(), ",")
+		c, err := ticket.Parse(digits, 0, ticket.Shipped())
+		if err != nil {
+			return nil, err
+		}
+		codes = append(codes, c)
+	}
+	return codes, scan.Err()
+}
+
+func timeOf(f func() error) (time.Duration, error) {
+	start := time.Now()
+	err := f()
+	return time.Since(start), err
+}
+
+// opening opens the block again and again, beside one SHA-256 over its file.
+func (b *bench) opening(ctx context.Context, s *sealedBlock, keys manifest.Keys) error {
+	var ours, beside times
+	for range 20 {
+		took, err := timeOf(func() error {
+			block, err := manifest.Open(ctx, s.path, keys)
+			if s.block != nil {
+				err = errors.Join(err, s.block.Close())
+			}
+			s.block = block
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		hashing, err := timeOf(func() error { _, err := manifest.FileSHA256(s.path); return err })
+		if err != nil {
+			return err
+		}
+		ours, beside = append(ours, took), append(beside, hashing)
+	}
+	b.add("open the block", ours.String(), "sha256 of the file "+beside.String(), ratio(ours, beside), "100 ms")
+	return nil
+}
+
+// lookups proves tickets of the block, beside a bare read of the same chunk.
+func (b *bench) lookups(ctx context.Context, s *sealedBlock) error {
+	db, err := sql.Open("sqlite3", "file:"+s.path+"?mode=ro&immutable=1")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	bare, err := db.PrepareContext(ctx, "SELECT sealed FROM chunks WHERE chunk = ?")
+	if err != nil {
+		return err
+	}
+	shelf := manifest.NewShelf()
+	if err := shelf.Put(s.block); err != nil {
+		return err
+	}
+	facts := validate.Facts{AcceptScaled: true, Pack: validate.PackActive, Right: validate.RightOwner, AllowanceLeft: true}
+	var ours, beside times
+	for n := range b.rounds * 10 {
+		c := s.codes[(n*7919)%len(s.codes)]
+		i, _ := s.block.Header.Index(c.Pack, c.Number)
+		took, err := timeOf(func() error {
+			o, err := shelf.Open(ctx, c)
+			if v := validate.Decide(o, facts, policy.None(), validate.Clock{}); err == nil && v.Reason != validate.Winner && v.Reason != validate.NotAWinner {
+				err = fmt.Errorf("%v: %s", c, v.Reason)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		reading, err := timeOf(func() error {
+			var sealed []byte
+			return bare.QueryRowContext(ctx, i/manifest.ChunkTickets).Scan(&sealed)
+		})
+		if err != nil {
+			return err
+		}
+		ours, beside = append(ours, took), append(beside, reading)
+	}
+	b.add("look-up and decision", ours.String(), "bare read of the chunk "+beside.String(), ratio(ours, beside), "200 µs p99")
+	return nil
+}
+
+// paper is a printer that notes when its first byte would leave.
+type paper struct {
+	stationery printer.Stationery
+	profile    printer.Profile
+	first      chan time.Time
+}
+
+func (p paper) Ready() *terminal.Fault   { return nil }
+func (p paper) Changed() <-chan struct{} { return nil }
+
+func (p paper) Print(_ context.Context, r validate.Receipt, _ func(*terminal.Fault)) (validate.PrintState, error) {
+	text, err := printer.Encode(p.stationery.Receipt(r), p.profile)
+	if err != nil || len(text) == 0 {
+		return validate.Held, err
+	}
+	p.first <- time.Now()
+	return validate.Sent, nil
+}
+
+// claims pays tickets, beside bare durable commits of the same size on the same disk.
+func (b *bench) claims(ctx context.Context, work string, s *sealedBlock) error {
+	secret, public, err := ledger.GenerateClaimKey()
+	if err != nil || secret == "" {
+		return err
+	}
+	key, err := ledger.ParseClaimKey(public)
+	if err != nil {
+		return err
+	}
+	book, err := ledger.Open(ctx, ledger.Options{Path: filepath.Join(work, "ledger.db"), Terminal: "B-1", ClaimKey: key,
+		Moment: func() ledger.Moment { return ledger.Moment{Boot: "bench", Device: time.Now()} }})
+	if err != nil {
+		return err
+	}
+	defer book.Close()
+	commit, closing, err := bareCommit(ctx, filepath.Join(work, "bare.db"))
+	if err != nil {
+		return err
+	}
+	defer closing()
+	profile, err := printer.ProfileNamed("generic-80")
+	if err != nil {
+		return err
+	}
+	p := paper{printer.Stationery{Shop: printer.Shop{Name: "Tabac"}, Language: money.French, Zone: time.UTC}, profile, make(chan time.Time, 1)}
+	shelf := manifest.NewShelf()
+	if err := shelf.Put(s.block); err != nil {
+		return err
+	}
+	counter := terminal.New(terminal.Options{Name: "B-1", Shelf: shelf, Ledger: book, Printer: p, Central: terminal.StandAlone{}, AcceptScaled: true,
+		Policy: policy.Policy{Version: "b1", Currency: "EUR", ShopLimit: 30000, ClaimDays: 30}, Now: time.Now,
+		Trusted: func() time.Time { return time.Time{} }, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	go counter.Run(running)
+	return b.payments(ctx, counter, p, commit, s.codes)
+}
+
+func (b *bench) payments(ctx context.Context, counter *terminal.Terminal, p paper, commit func() error, codes []ticket.Code) error {
+	var checks, ours, beside times
+	for _, c := range codes {
+		if len(ours) == b.rounds {
+			break
+		}
+		var v terminal.View
+		took, _ := timeOf(func() error {
+			v = counter.Check(ctx, terminal.Scan{Text: c.Digits(), Entered: validate.Scanned})
+			return nil
+		})
+		checks = append(checks, took)
+		if v.Verdict.Reason != validate.Winner {
+			continue
+		}
+		start := time.Now()
+		v, err := counter.Pay(ctx, v.ID, terminal.Confirmed{Cash: true})
+		if err != nil || v.Receipt == nil {
+			return fmt.Errorf("%v was not paid: %s, %w", c, v.Verdict.Reason, err)
+		}
+		ours = append(ours, (<-p.first).Sub(start))
+		bare, err := timeOf(commit)
+		if err != nil {
+			return err
+		}
+		beside = append(beside, bare)
+	}
+	b.add("scan to verdict shown, in process", checks.String(), "bare commit "+beside.String(), ratio(checks, beside), "1 ms median")
+	b.add("pay, durable claim, printer's first byte", ours.String(), "bare commit "+beside.String(), ratio(ours, beside), "ratio 2")
+	return nil
+}
+
+// bareCommit commits one row of a claim's size with the ledger's durability.
+func bareCommit(ctx context.Context, path string) (func() error, func() error, error) {
+	db, err := sql.Open("sqlite3", "file:"+path+"?_journal_mode=WAL&_synchronous=FULL&_txlock=immediate&_stmt_cache_size=8")
+	if err != nil {
+		return nil, nil, err
+	}
+	db.SetMaxOpenConns(1)
+	if _, err := db.ExecContext(ctx, "CREATE TABLE rows(id INTEGER PRIMARY KEY, line BLOB NOT NULL)"); err != nil {
+		return nil, nil, errors.Join(err, db.Close())
+	}
+	line := make([]byte, 1100) // an entry, its index rows and its print job
+	sum := sha256.Sum256(line)
+	copy(line, sum[:])
+	return func() error { _, err := db.ExecContext(ctx, "INSERT INTO rows(line) VALUES(?)", line); return err }, db.Close, nil
+}
