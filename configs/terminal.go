@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,6 +28,7 @@ type Terminal struct {
 	Signatures   int       `toml:"signatures"`    // how many of them must have signed
 	ClaimKey     string    `toml:"claim_key"`     // file of central's public claim key, "" for none
 	StandAlone   bool      `toml:"stand_alone"`   // there is no central: every pack of a block that lies here is active
+	Central      Central   `toml:"central"`       // the link, for a terminal that does not stand alone
 	AcceptScaled bool      `toml:"accept_scaled"` // pay demonstration blocks
 	Operator     string    `toml:"operator"`      // who is signed on, until operators sign on themselves
 	ReserveMB    int64     `toml:"reserve_mb"`    // free space below which nothing is paid
@@ -36,6 +38,12 @@ type Terminal struct {
 	Printer      Printer   `toml:"printer"`
 	Policy       Policy    `toml:"policy"`
 	Allowance    Allowance `toml:"allowance"`
+}
+
+// Central is where the terminal's central answers. The keys, the claim key and the name
+// come with the enrolment (terminalctl enrol) and must not be configured beside it.
+type Central struct {
+	URL string `toml:"url"` // https://host:port
 }
 
 // Shop is what slips say of the point of sale.
@@ -129,18 +137,25 @@ func (c Terminal) validate() error {
 	need(err == nil && c.TimeZone != "", "time_zone = %q: want a name as \"Europe/Paris\"", c.TimeZone)
 	need(c.Data != "", "data: name the folder for the ledger and the manifests")
 	need(c.Socket != "", "socket: name a path for terminalctl's socket")
-	need(len(c.Keys) > 0, "keys: name at least one file of a public key that signs manifests")
-	need(c.Signatures >= 1 && c.Signatures <= max(1, len(c.Keys)), "signatures = %d: want 1 to the number of keys, %d", c.Signatures, len(c.Keys))
-	need(c.StandAlone, "stand_alone = false: this version has no link to central yet; set stand_alone = true for a terminal on its own")
+	need(c.StandAlone != (c.Central.URL != ""), "stand_alone and central.url: give one of them, stand_alone = true for a terminal on its own or central.url for one that is linked")
+	if c.StandAlone {
+		need(len(c.Keys) > 0, "keys: name at least one file of a public key that signs manifests")
+		need(c.Signatures >= 1 && c.Signatures <= max(1, len(c.Keys)), "signatures = %d: want 1 to the number of keys, %d", c.Signatures, len(c.Keys))
+	} else {
+		need(len(c.Keys) == 0 && c.ClaimKey == "", "keys, claim_key: a linked terminal has them from its enrolment; take them out")
+		u, err := url.Parse(c.Central.URL)
+		need(c.Central.URL == "" || err == nil && u.Scheme == "https" && u.Host != "", "central.url = %q: want it as \"https://central.example:8443\"", c.Central.URL)
+	}
 	need(c.ReserveMB >= 1, "reserve_mb = %d: want 1 or more", c.ReserveMB)
 	need(c.Shop.Name != "", "shop.name: slips need the name of the point of sale")
 	need(loopback(c.Screen.Listen), "screen.listen = %q: want a loopback address and port, as \"127.0.0.1:8087\"", c.Screen.Listen)
 	need(c.Scanner.Path != "", "scanner.path: name the scanner's port, best one under /dev/serial/by-id")
 	need(c.Printer.Path != "", "printer.path: name the printer's port")
+	need(c.Printer.Path != c.Scanner.Path || c.Printer.Path == "", "printer.path, scanner.path: both are %q; each device has a port of its own", c.Printer.Path)
 	need(c.Allowance.Claims >= 0 && c.Allowance.Money >= 0, "allowance: want 0 (no bound) or more")
 	if err := c.Limits().Validate(); err != nil {
 		for line := range strings.SplitSeq(err.Error(), "\n") {
-			errs = append(errs, fmt.Errorf("  policy: %s", line))
+			errs = append(errs, fmt.Errorf("  policy.%s", line))
 		}
 	}
 	return errors.Join(errs...)
@@ -177,6 +192,9 @@ func (c Terminal) Limits() policy.Policy {
 
 // Manifests is the folder of the blocks.
 func (c Terminal) Manifests() string { return filepath.Join(c.Data, "manifests") }
+
+// Identity is the folder of what enrolment gave.
+func (c Terminal) Identity() string { return filepath.Join(c.Data, "identity") }
 
 // Ledger is the ledger's file.
 func (c Terminal) Ledger() string { return filepath.Join(c.Data, "ledger.db") }

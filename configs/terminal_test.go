@@ -17,7 +17,7 @@ func TestShippedTerminalConfigurationLoads(t *testing.T) {
 
 func TestTerminalConfigurationNamesEveryFault(t *testing.T) {
 	_, err := ParseTerminal("t.toml", []byte("language = \"de\"\n[screen]\nlisten = \"0.0.0.0:80\"\n[policy]\nshop_limit_minor = -1\n"))
-	for _, want := range []string{"name", `language = "de"`, "loopback", "keys", "stand_alone", "shop limit -1", "printer.path"} {
+	for _, want := range []string{"name", `language = "de"`, "loopback", "central.url", "stand_alone", "policy.shop_limit_minor = -1", "printer.path"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("does not say %q: %v", want, err)
 		}

@@ -100,7 +100,7 @@ type Clock struct {
 func Decide(o Opened, f Facts, p policy.Policy, now Clock) Verdict {
 	r := firstReason(o, f, p, now)
 	v := Verdict{Outcome: r.Outcome(), Reason: r, Needs: []Need{}, Currency: o.Currency,
-		Game: o.Game, Emission: o.Emission, Block: o.Number, Policy: p.Version}
+		Game: o.Game, Emission: o.Emission, Block: o.Number, Policy: p.Version, Scaled: o.Scaled}
 	if o.Code.Game != "" {
 		v.Pack, v.Ticket = o.Code.PackText(), o.Code.NumberText()
 	}

@@ -97,6 +97,7 @@ type Verdict struct {
 	Ticket      string        `json:"ticket"`
 	Policy      string        `json:"policy"` // version asked, "none" where no policy was
 	Paid        *Payment      `json:"paid,omitempty"`
+	Scaled      bool          `json:"scaled,omitempty"` // of a demonstration block: worth nothing
 }
 
 // Payment is what is known of an earlier payment of the same ticket.

@@ -293,6 +293,9 @@ func (b *bench) payments(ctx context.Context, counter *terminal.Terminal, p pape
 			return fmt.Errorf("%v was not paid: %s, %w", c, v.Verdict.Reason, err)
 		}
 		ours = append(ours, (<-p.first).Sub(start))
+		if err := settled(ctx, counter); err != nil { // the paper's mark is a commit of its own, in nobody's way
+			return err
+		}
 		bare, err := timeOf(commit)
 		if err != nil {
 			return err
@@ -302,6 +305,21 @@ func (b *bench) payments(ctx context.Context, counter *terminal.Terminal, p pape
 	b.add("scan to verdict shown, in process", checks.String(), "bare commit "+beside.String(), ratio(checks, beside), "1 ms median")
 	b.add("pay, durable claim, printer's first byte", ours.String(), "bare commit "+beside.String(), ratio(ours, beside), "ratio 2")
 	return nil
+}
+
+// settled waits until the newest slip's level is stored.
+func settled(ctx context.Context, counter *terminal.Terminal) error {
+	for {
+		state, changed := counter.State()
+		if r := state.View.Receipt; r != nil && r.Print.Done() {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // bareCommit commits one row of a claim's size with the ledger's durability.

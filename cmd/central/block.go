@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -254,8 +255,7 @@ type sealAnswer struct {
 
 func blockSealCommand() *cobra.Command {
 	var w which
-	var tickets, key, out string
-	var serial int
+	var tickets, key, out, reissue, public string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "seal --game G --tickets FILE.csv|- --key FILE --out FILE.manifest",
@@ -264,7 +264,8 @@ func blockSealCommand() *cobra.Command {
 input), check them to the last one against the regulation's prize table, and write the
 signed manifest: whole or not at all, and never over another file.`,
 		Example: `  central block seal --game bingo --tickets sample/tickets.csv --key keys/example.key --out bingo-1.manifest
-  decrypt tickets.csv.age | central block seal --game bingo --tickets - --key keys/example.key --out bingo-1.manifest`,
+  decrypt tickets.csv.age | central block seal --game bingo --tickets - --key keys/example.key --out bingo-1.manifest
+  central block seal --game bingo --tickets t.csv --key k.key --out bingo-1b.manifest --reissue bingo-1.manifest --pub k.pub`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, err := w.production()
@@ -287,7 +288,14 @@ signed manifest: whole or not at all, and never over another file.`,
 				defer f.Close()
 				in = f
 			}
-			res, err := seal.Seal(cmd.Context(), in, w.order(p, signer, serial), out)
+			order := w.order(p, signer)
+			if reissue != "" {
+				if order.Reissue, err = readIssue(cmd.Context(), reissue, public); err != nil {
+					return err
+				}
+				order.Serial = order.Reissue.Serial + 1
+			}
+			res, err := seal.Seal(cmd.Context(), in, order, out)
 			if err != nil {
 				return err
 			}
@@ -298,16 +306,37 @@ signed manifest: whole or not at all, and never over another file.`,
 	cmd.Flags().StringVar(&tickets, "tickets", "", "the tickets' `file`, - for standard input")
 	cmd.Flags().StringVar(&key, "key", "", "`file` of the secret signing key")
 	cmd.Flags().StringVar(&out, "out", "", "the manifest's `file`")
-	cmd.Flags().IntVar(&serial, "serial", 1, "issue of this block's manifest, raised when it is sealed again")
+	cmd.Flags().StringVar(&reissue, "reissue", "", "seal the same block again: the manifest `file` of the issue before, whose block id is kept")
+	cmd.Flags().StringVar(&public, "pub", "", "with --reissue: `file` of the public key that signed it")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the answer as JSON")
 	return cmd
 }
 
-func (w which) order(p production, signer note.Signer, serial int) seal.Order {
+// readIssue reads the header of the issue before.
+func readIssue(ctx context.Context, path, public string) (*manifest.Header, error) {
+	if public == "" {
+		return nil, cli.Usagef("--reissue needs --pub, the public key that signed %s", path)
+	}
+	key, err := cli.ReadPublicKey(public)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := manifest.NewKeys(1, key)
+	if err != nil {
+		return nil, err
+	}
+	b, err := manifest.Open(ctx, path, keys)
+	if b == nil {
+		return nil, err
+	}
+	return &b.Header, b.Close()
+}
+
+func (w which) order(p production, signer note.Signer) seal.Order {
 	var bar *cli.Progress
 	stage := ""
 	done := int64(0)
-	return seal.Order{Game: p.game.ID, Name: p.game.Name, GameCode: p.gameCode, Emission: w.emission, Number: w.block, Serial: serial,
+	return seal.Order{Game: p.game.ID, Name: p.game.Name, GameCode: p.gameCode, Emission: w.emission, Number: w.block, Serial: 1,
 		Currency: p.table.Currency, Price: *p.table.Price, Internet: p.game.Channel == game.Internet, Prizes: p.tiers, Layout: p.layout, Signer: signer,
 		Progress: func(now string, n, total int64) {
 			if total == 0 {
@@ -327,6 +356,9 @@ func readSigner(path string) (note.Signer, error) {
 		return nil, err
 	}
 	signer, err := note.NewSigner(strings.TrimSpace(string(text)))
+	if strings.HasPrefix(string(text), "PRIVATE+GRATTOIR+CLAIM") {
+		return nil, fmt.Errorf("%s is the secret half of a claim key: it opens claims and signs nothing", path)
+	}
 	if err != nil { // its message may quote the key
 		return nil, fmt.Errorf("%s holds no secret signing key in note format: make one with central key new", path)
 	}

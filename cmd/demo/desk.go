@@ -41,12 +41,7 @@ func (d *demo) openDesk(ctx context.Context) (*desk, error) {
 }
 
 func (d *demo) configuration() string {
-	listen := d.listen
-	if l, err := net.Listen("tcp", listen); err != nil {
-		listen = "127.0.0.1:0"
-	} else {
-		_ = l.Close()
-	}
+	listen := freeAddress(d.listen)
 	return fmt.Sprintf(`name = %q
 data = "data"
 socket = "terminald.sock"
@@ -82,6 +77,21 @@ identity_prize_minor = 200000
 identity_total_over_minor = 30000
 claim_days = 30
 `, terminalName, listen)
+}
+
+// freeAddress is the wanted one, or one with a free port when another program has it.
+// It is chosen once, so that the page stays where it is over restarts.
+func freeAddress(wanted string) string {
+	for _, address := range []string{wanted, "127.0.0.1:0"} {
+		if l, err := net.Listen("tcp", address); err == nil {
+			defer l.Close()
+			if address != wanted {
+				say("  another program has %s\n", wanted)
+			}
+			return l.Addr().String()
+		}
+	}
+	return wanted
 }
 
 // slip waits for the next slip and shows it as text.

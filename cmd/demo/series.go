@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 	_ "time/tzdata" // the slips are in Paris time; so is what stands beside them
@@ -49,6 +47,8 @@ func (d *demo) refusals(ctx context.Context, c *desk, list *tickets, paid ticket
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return err
 	}
+	list.back(200000, large)
+	list.back(2000, other)
 	for _, s := range []struct {
 		title, code string
 		reason      validate.Reason
@@ -174,7 +174,7 @@ func (d *demo) show(a control.Answer) {
 	}
 	ticket := a.Ticket
 	if ticket == "" {
-		ticket = "no ticket"
+		ticket = "an unreadable code"
 	}
 	say("  scanned %s\n  -> %s%s  [%s, %s]\n     %s\n", ticket, a.Message.Word, amount, a.Verdict.Outcome, a.Verdict.Reason,
 		strings.ReplaceAll(a.Message.Clerk+" "+a.Message.Next, "\n", " "))
@@ -200,84 +200,4 @@ func (d *demo) expect(what string, got, want validate.Reason) {
 
 func euros(cents int64) string {
 	return money.Text(money.Amount(cents), "EUR", money.English, money.Receipt)
-}
-
-const serveHelp = `
-The page:   %s   (player: %splayer)
-Try it: type a line here and press Enter; it goes under the simulated scanner.
-  win, 30, 50, 100, 200, 2000   a ticket that wins 20 euros, or as much
-  lose, forged, misread         the others
-  paper out, paper ok           the printer's roll
-  any digits                    a code of your own
-Pay on the page. Ctrl-C ends.
-`
-
-// serve leaves the counter to the visitor until Ctrl-C.
-func (d *demo) serve(ctx context.Context, c *desk, list *tickets) error {
-	chapter("Your turn")
-	say(serveHelp, c.Page, c.Page)
-	slips, stop := context.WithCancel(ctx)
-	defer stop()
-	go func() { // ends with slips
-		for {
-			s, err := c.Paper.Next(slips)
-			if err != nil {
-				return
-			}
-			_, _ = indent{os.Stdout}.Write([]byte("\n" + s.Text()))
-		}
-	}()
-	lines := make(chan string)
-	go func() { // ends with the program: a read from a terminal cannot be cut short
-		scan := bufio.NewScanner(os.Stdin)
-		for scan.Scan() {
-			lines <- scan.Text()
-		}
-	}()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case err := <-c.Ended():
-			return c.Trouble(err)
-		case line := <-lines:
-			if err := d.visitor(ctx, c, list, strings.TrimSpace(line)); err != nil {
-				say("  %v\n", err)
-			}
-		}
-	}
-}
-
-func (d *demo) visitor(ctx context.Context, c *desk, list *tickets, line string) error {
-	prizes := map[string]int64{"win": 2000, "20": 2000, "30": 3000, "50": 5000, "100": 10000, "200": 20000, "2000": 200000, "lose": 0, "forged": 2000, "misread": 2000}
-	code := line
-	switch line {
-	case "":
-		return nil
-	case "paper out", "paper ok":
-		c.Paper.Set(func(s *sim.State) { s.PaperEnd = line == "paper out" })
-		return nil
-	}
-	if cents, ok := prizes[line]; ok {
-		t, err := list.take(cents)
-		if err != nil {
-			return err
-		}
-		switch code = t.Digits(); line {
-		case "misread":
-			code = misread(t)
-		case "forged":
-			f, err := forged(t)
-			if err != nil {
-				return err
-			}
-			code = f.Digits()
-		}
-	}
-	a, err := c.Scan(ctx, code)
-	if err != nil {
-		return err
-	}
-	d.show(a)
-	return nil
 }

@@ -47,6 +47,9 @@ func (t *tickets) take(cents int64) (ticket.Code, error) {
 	return list[0], nil
 }
 
+// back gives a ticket back: it was shown and not paid.
+func (t *tickets) back(cents int64, c ticket.Code) { t.byPrize[cents] = append(t.byPrize[cents], c) }
+
 // misread changes one digit, as a scratched or dirty code would.
 func misread(c ticket.Code) string {
 	digits := []byte(c.Digits())

@@ -70,11 +70,11 @@ func readKeys(paths []string) (manifest.Keys, error) {
 	}
 	var public []string
 	for _, p := range paths {
-		text, err := os.ReadFile(p)
+		text, err := cli.ReadPublicKey(p)
 		if err != nil {
 			return manifest.Keys{}, err
 		}
-		public = append(public, string(text))
+		public = append(public, text)
 	}
 	return manifest.NewKeys(1, public...)
 }
@@ -85,17 +85,19 @@ func check(ctx context.Context, out io.Writer, scan string, files []string, ring
 	}
 	shelf := manifest.NewShelf()
 	var unverified error
+	var unread []string
 	for _, f := range files {
 		b, err := manifest.Open(ctx, f, ring)
 		switch {
 		case b != nil:
 			defer b.Close()
 			if err := shelf.Put(b); err != nil {
-				return fmt.Errorf("manifest %s: %w", f, err)
+				fmt.Fprintf(os.Stderr, "terminalctl: manifest %s: %v\n", f, err)
 			}
 		case errors.Is(err, manifest.ErrSignature), errors.Is(err, manifest.ErrDamaged):
 			unverified = errors.Join(unverified, err)
-			shelf.Damaged(f)
+			unread = append(unread, f)
+			shelf.Unreadable(unread...)
 		case err != nil:
 			return err
 		}
@@ -128,7 +130,13 @@ func printVerdict(out io.Writer, v validate.Verdict, code ticket.Code, asJSON bo
 		return cli.JSON(out, v)
 	}
 	text := v.Reason.Text(money.English)
+	if v.Reason == validate.Winner { // the counter's words would be an order to pay
+		text.Clerk, text.Next = "A check only, no order to pay:", "limits and earlier payments were not looked at."
+	}
 	var b strings.Builder
+	if v.Scaled {
+		b.WriteString("DEMONSTRATION BLOCK, OF NO VALUE\n")
+	}
 	fmt.Fprintf(&b, "%s", text.Word)
 	if v.AmountMinor != nil && *v.AmountMinor > 0 {
 		fmt.Fprintf(&b, "  %s", money.Text(*v.AmountMinor, v.Currency, money.English, money.Receipt))
@@ -286,6 +294,9 @@ daemon that does not run opens it at its next start.`,
 			if dir == "" {
 				return cli.Usagef("--into is missing: name the terminal's folder of manifests")
 			}
+			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+				return cli.Exit(cli.Failed, fmt.Errorf("the folder %s does not exist: --into names the terminal's folder of manifests, data/manifests beside its ledger", dir))
+			}
 			a, err := verifyManifest(cmd.Context(), args[0], ring, want)
 			if err != nil {
 				return errors.Join(printManifest(cmd.OutOrStdout(), a, asJSON), err)
@@ -296,10 +307,17 @@ daemon that does not run opens it at its next start.`,
 			if err := printManifest(cmd.OutOrStdout(), a, asJSON); err != nil {
 				return err
 			}
-			if _, err := newClient(socket).Rescan(cmd.Context()); err != nil {
-				fmt.Fprintf(cmd.ErrOrStderr(), "terminalctl: the daemon was not told: %v\n", err)
+			st, err := newClient(socket).Rescan(cmd.Context())
+			if err != nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "terminalctl: the daemon was not told, it opens the block at its next start: %v\n", err)
+				return nil
 			}
-			return nil
+			for _, b := range st.Blocks {
+				if b.ID == a.BlockID && !b.Damaged {
+					return nil
+				}
+			}
+			return fmt.Errorf("the daemon does not use block %s: see terminalctl status and its log (another block with the same packs, or a key it does not trust)", a.BlockID)
 		},
 	}
 	cmd.Flags().StringArrayVar(&keys, "key", nil, "`file` of a public key that may sign; may be given several times")
@@ -314,7 +332,7 @@ daemon that does not run opens it at its next start.`,
 // what was read on the way: the source may change under our hands.
 func copyManifest(from, dir, sum string) (path string, err error) {
 	path = filepath.Join(dir, sum+".manifest")
-	if _, err := os.Lstat(path); err == nil {
+	if got, err := manifest.FileSHA256(path); err == nil && got == sum {
 		return path, nil // the same bytes are there
 	}
 	in, err := os.Open(from)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -13,8 +14,12 @@ import (
 	"grattoir/cmd/internal/cli"
 	"grattoir/device/control"
 	"grattoir/device/terminal"
+	"grattoir/validate"
 	"grattoir/validate/money"
 )
+
+// withZone is how times are written here: never without saying whose.
+const withZone = time.DateTime + " MST"
 
 func newClient(socket string) *control.Client { return control.NewClient(socket) }
 
@@ -62,28 +67,31 @@ paid by accident.`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client := newClient(socket)
+			before, err := client.View(cmd.Context())
+			if err != nil {
+				return err
+			}
 			if id == "" {
-				now, err := client.View(cmd.Context())
-				if err != nil {
-					return err
-				}
-				if now.Stage == terminal.Idle {
+				if before.Stage == terminal.Idle {
 					return cli.Exit(cli.Person, errors.New("there is no ticket on the counter: scan one first"))
 				}
-				id = now.ID
+				id = before.ID
 			}
 			a, err := client.Pay(cmd.Context(), id, cash)
 			switch {
 			case errors.Is(err, terminal.ErrStale):
-				return cli.Exit(cli.Person, errors.Join(printAnswer(cmd.OutOrStdout(), a, asJSON), errors.New("another ticket is on the counter now: nothing was paid")))
+				return cli.Exit(cli.Person, errors.Join(printAnswer(cmd.OutOrStdout(), a, asJSON), errors.New("another ticket is on the counter now: this request has paid nothing")))
 			case errors.Is(err, terminal.ErrNeeds):
 				return cli.Exit(cli.Person, errors.Join(printAnswer(cmd.OutOrStdout(), a, asJSON),
-					fmt.Errorf("nothing was paid: this payment needs %v first (--confirm-cash says that the till holds enough)", a.Verdict.Needs)))
+					fmt.Errorf("nothing was paid: %s", needsText(a.Verdict.Needs))))
 			case err != nil:
 				return err
 			}
 			if err := printAnswer(cmd.OutOrStdout(), a, asJSON); err != nil {
 				return err
+			}
+			if before.Stage == terminal.Paid && before.ID == a.ID {
+				fmt.Fprintln(cmd.ErrOrStderr(), "terminalctl: this check was paid before: nothing new was paid")
 			}
 			return cli.Exit(cli.VerdictCode(a.Verdict), nil)
 		},
@@ -93,6 +101,14 @@ paid by accident.`,
 	socketFlag(cmd, &socket)
 	jsonFlag(cmd, &asJSON)
 	return cmd
+}
+
+// needsText says what the clerk does before this payment.
+func needsText(needs []validate.Need) string {
+	if slices.Contains(needs, validate.Identity) {
+		return "the winner must be identified, which this terminal cannot do: send the player to the payment centre"
+	}
+	return "count the till; when it holds enough, pay again with --confirm-cash"
 }
 
 func reprintCommand() *cobra.Command {
@@ -142,8 +158,8 @@ func lastCommand() *cobra.Command {
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "NUMBER\tTIME\tGAME\tTICKET\tAMOUNT\tSLIP\tCOPIES")
 			for _, r := range list {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s-%s\t%s\t%s\t%d\n", r.Number, r.At.Local().Format(time.DateTime), r.Game, r.Pack, r.Ticket,
-					money.Text(money.Amount(r.AmountMinor), r.Currency, money.English, money.Receipt), r.Print, r.Copies)
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s-%s\t%s\t%s\t%d\n", r.Number, r.At.Local().Format(withZone), r.Game, r.Pack, r.Ticket,
+					money.Text(money.Amount(r.AmountMinor), r.Currency, money.English, money.Receipt), slipWord(r.Print), r.Copies)
 			}
 			return w.Flush()
 		},
@@ -182,6 +198,21 @@ func statusCommand() *cobra.Command {
 	return cmd
 }
 
+// slipWord says how far a slip is.
+func slipWord(s validate.PrintState) string {
+	switch s {
+	case validate.Sending:
+		return "printing"
+	case validate.Held:
+		return "waiting for the printer"
+	case validate.Sent:
+		return "sent"
+	case validate.Consumed, validate.Printed:
+		return "printed"
+	}
+	return "perhaps printed"
+}
+
 func printStatus(out io.Writer, st control.Status) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	device := func(f *control.Fault) string {
@@ -201,15 +232,18 @@ func printStatus(out io.Writer, st control.Status) error {
 	fmt.Fprintf(w, "Ledger\t%s, head %s\n", ledger, st.Head)
 	unsent := fmt.Sprintf("%d payments, %s", st.Unsent.Claims, money.Text(money.Amount(st.Unsent.MoneyMinor), "EUR", money.English, money.Receipt))
 	if !st.Unsent.Oldest.IsZero() {
-		unsent += ", oldest of " + st.Unsent.Oldest.Local().Format(time.DateTime)
+		unsent += ", oldest of " + st.Unsent.Oldest.Local().Format(withZone)
 	}
 	if st.StandAlone {
 		unsent += " (this terminal stands alone: nothing is sent)"
 	}
 	fmt.Fprintf(w, "Unsent\t%s\n", unsent)
+	if len(st.Reprint) > 0 {
+		fmt.Fprintf(w, "Slips\tperhaps not printed: %s; terminalctl reprint NUMBER\n", strings.Join(st.Reprint, ", "))
+	}
 	fmt.Fprintf(w, "Policy\t%s\n", st.Policy)
 	if st.Trusted.IsZero() {
-		fmt.Fprintf(w, "Clock\t%s, not verified\n", st.Now.Local().Format(time.DateTime))
+		fmt.Fprintf(w, "Clock\t%s, not verified\n", st.Now.Local().Format(withZone))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -218,6 +252,9 @@ func printStatus(out io.Writer, st control.Status) error {
 }
 
 func printBlocks(out io.Writer, st control.Status) error {
+	if len(st.Blocks) == 0 {
+		fmt.Fprintln(out, "No block lies here: every ticket is an unknown game. Bring one with terminalctl manifest import.")
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "GAME\tCODE\tEMISSION\tBLOCK\tTICKETS\tSTATE")
 	for _, b := range st.Blocks {
@@ -254,10 +291,10 @@ func printAnswer(out io.Writer, a control.Answer, asJSON bool) error {
 		fmt.Fprintf(&b, "Ticket %s\n", a.Ticket)
 	}
 	if p := a.Verdict.Paid; p != nil {
-		fmt.Fprintf(&b, "Paid before: %s, terminal %s, ledger number %s\n", p.At.Local().Format(time.DateTime), p.Terminal, p.Number)
+		fmt.Fprintf(&b, "Paid before: %s, terminal %s, ledger number %s\n", p.At.Local().Format(withZone), p.Terminal, p.Number)
 	}
 	if a.Receipt != nil {
-		fmt.Fprintf(&b, "PAID, ledger number %s, slip %s\n", a.Receipt.Number, a.Receipt.Print)
+		fmt.Fprintf(&b, "PAID, ledger number %s, slip %s\n", a.Receipt.Number, slipWord(a.Receipt.Print))
 	} else {
 		fmt.Fprintf(&b, "%s %s\n", strings.ReplaceAll(a.Message.Clerk, "\n", " "), strings.ReplaceAll(a.Message.Next, "\n", " "))
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -34,10 +35,24 @@ func openJournal(cmd *cobra.Command, path, terminal string) (*ledger.Ledger, err
 	if terminal == "" {
 		return nil, cli.Usagef("--terminal is missing: whose ledger is it?")
 	}
-	if _, err := os.Stat(path); err != nil {
+	if err := isDatabase(path); err != nil {
 		return nil, err
 	}
 	return ledger.Open(cmd.Context(), ledger.Options{Path: path, Terminal: terminal, Moment: func() ledger.Moment { return ledger.Moment{Device: time.Now()} }})
+}
+
+// isDatabase looks before a lock file is made beside something that is no ledger.
+func isDatabase(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var magic [16]byte
+	if _, err := io.ReadFull(f, magic[:]); err != nil || string(magic[:]) != "SQLite format 3\x00" {
+		return fmt.Errorf("%s is no ledger: name the terminal's ledger.db", path)
+	}
+	return nil
 }
 
 func journalVerifyCommand() *cobra.Command {

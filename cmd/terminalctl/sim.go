@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"grattoir/cmd/internal/cli"
 	"grattoir/device/sim"
@@ -51,6 +52,14 @@ Slips come out on standard output as text.`,
 func simulate(ctx context.Context, in io.Reader, out io.Writer, dir string, columns int) (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, ".sim.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return fmt.Errorf("another sim uses %s: end it first, or name another folder", dir)
 	}
 	glass, err := sim.NewScanner(filepath.Join(dir, "scanner"))
 	if err != nil {
@@ -105,8 +114,11 @@ func obey(ctx context.Context, in io.Reader, glass *sim.Scanner, paper *sim.Prin
 				<-ctx.Done()
 				return nil
 			}
-			if err := act(strings.TrimSpace(line), glass, paper); err != nil {
+			line = strings.TrimSpace(line)
+			if err := act(line, glass, paper); err != nil {
 				fmt.Fprintf(os.Stderr, "terminalctl: %v\n", err)
+			} else if line != "" {
+				fmt.Fprintln(os.Stderr, "done")
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"grattoir/cmd/internal/cli"
 	"grattoir/configs"
 	"grattoir/device/control"
 	"grattoir/validate/manifest"
@@ -25,22 +27,14 @@ type library struct {
 	log   *slog.Logger
 
 	mu     sync.Mutex
-	seen   map[string]*manifest.Block // by file name; nil for one that cannot be used
+	seen   map[string]*file // by name
 	newest time.Time
 }
 
 func newLibrary(c configs.Terminal, log *slog.Logger) (*library, error) {
-	var public []string
-	for _, path := range c.Keys {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return nil, fmt.Errorf("keys: %w", err)
-		}
-		public = append(public, string(text))
-	}
-	keys, err := manifest.NewKeys(c.Signatures, public...)
+	keys, err := readKeys(c)
 	if err != nil {
-		return nil, fmt.Errorf("keys: %w", err)
+		return nil, cli.Exit(cli.Usage, fmt.Errorf("keys: %w", err))
 	}
 	games, err := configs.Games()
 	if err != nil {
@@ -54,7 +48,19 @@ func newLibrary(c configs.Terminal, log *slog.Logger) (*library, error) {
 			}
 		}
 	}
-	return &library{dir: c.Manifests(), keys: keys, shelf: shelf, log: log, seen: map[string]*manifest.Block{}}, nil
+	return &library{dir: c.Manifests(), keys: keys, shelf: shelf, log: log, seen: map[string]*file{}}, nil
+}
+
+func readKeys(c configs.Terminal) (manifest.Keys, error) {
+	var public []string
+	for _, path := range c.Keys {
+		text, err := cli.ReadPublicKey(path)
+		if err != nil {
+			return manifest.Keys{}, err
+		}
+		public = append(public, text)
+	}
+	return manifest.NewKeys(c.Signatures, public...)
 }
 
 // rescan opens the manifests that are new. A file that cannot be used is named and
@@ -66,41 +72,63 @@ func (l *library) rescan(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("manifests: %w", err)
 	}
+	defer func() {
+		if len(l.shelf.Blocks()) == 0 {
+			l.log.Warn("no block lies here: every ticket is an unknown game; bring one with terminalctl manifest import", "folder", l.dir)
+		}
+	}()
+	there := map[string]bool{}
+	var unread []string
 	for _, entry := range list {
 		name := entry.Name()
-		if _, known := l.seen[name]; known || !strings.HasSuffix(name, ".manifest") {
+		info, err := os.Stat(filepath.Join(l.dir, name))
+		if err != nil || !strings.HasSuffix(name, ".manifest") {
 			continue
 		}
-		l.add(ctx, name)
+		there[name] = true
+		f := l.seen[name]
+		if f == nil || !os.SameFile(f.info, info) || f.info.Size() != info.Size() || !f.info.ModTime().Equal(info.ModTime()) {
+			f = l.add(ctx, name, info)
+			l.seen[name] = f
+		}
+		if f.block == nil && (errors.Is(f.err, manifest.ErrDamaged) || errors.Is(f.err, manifest.ErrSignature)) {
+			unread = append(unread, name)
+		}
 	}
+	for name := range l.seen {
+		if !there[name] {
+			delete(l.seen, name) // its block stays open until the next start
+		}
+	}
+	l.shelf.Unreadable(unread...)
 	return nil
 }
 
-func (l *library) add(ctx context.Context, name string) {
-	path := filepath.Join(l.dir, name)
-	b, err := manifest.Open(ctx, path, l.keys)
-	if b == nil {
-		l.log.Error("manifest cannot be used", "file", name, "err", err)
-		l.seen[name] = nil
-		if errors.Is(err, manifest.ErrDamaged) || errors.Is(err, manifest.ErrSignature) {
-			l.shelf.Damaged(name)
-		}
-		return
+// file is one manifest file as it was when it was looked at.
+type file struct {
+	info  fs.FileInfo
+	block *manifest.Block // nil when its header cannot be used
+	err   error
+}
+
+func (l *library) add(ctx context.Context, name string, info fs.FileInfo) *file {
+	f := &file{info: info}
+	if f.block, f.err = manifest.Open(ctx, filepath.Join(l.dir, name), l.keys); f.err != nil {
+		l.log.Error("manifest", "file", name, "err", f.err)
 	}
-	if err != nil { // its header is good: its tickets are answered with damage
-		l.log.Error("manifest is damaged", "file", name, "err", err)
+	if f.block == nil {
+		return f
 	}
-	if err := l.shelf.Put(b); err != nil {
-		l.log.Error("manifest cannot be used", "file", name, "err", err)
-		_ = b.Close()
-		l.seen[name] = nil
-		return
+	if err := l.shelf.Put(f.block); err != nil {
+		f.err = err
+		l.log.Error("manifest", "file", name, "err", err)
 	}
-	l.seen[name] = b
-	if info, err := os.Stat(path); err == nil && info.ModTime().After(l.newest) {
+	if info.ModTime().After(l.newest) {
 		l.newest = info.ModTime()
 	}
-	l.log.Info("manifest", "file", name, "game", b.Header.Game, "block", b.Header.Number, "tickets", b.Header.Tickets, "scaled", b.Header.Scaled)
+	h := f.block.Header
+	l.log.Info("manifest", "file", name, "game", h.Game, "block", h.Number, "tickets", h.Tickets, "scaled", h.Scaled)
+	return f
 }
 
 // date is how new the newest manifest is.
@@ -125,8 +153,8 @@ func (l *library) damaged() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := []string{}
-	for name, b := range l.seen {
-		if b == nil {
+	for name, f := range l.seen {
+		if f.err != nil || f.block.Damage() != nil {
 			out = append(out, name)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"grattoir/cmd/internal/cli"
 	"grattoir/configs"
 	"grattoir/device/control"
 	"grattoir/device/printer"
@@ -37,6 +38,11 @@ func run(ctx context.Context, c configs.Terminal) error {
 		return err
 	}
 
+	paper, glass, profile, err := devices(c, log)
+	if err != nil {
+		return cli.Exit(cli.Usage, err)
+	}
+
 	// The ledger first: its lock keeps a second daemon from the devices.
 	book, err := openLedger(ctx, c)
 	if err != nil {
@@ -52,38 +58,36 @@ func run(ctx context.Context, c configs.Terminal) error {
 		return err
 	}
 
-	// The devices begin to connect; any of them may be missing.
-	profile, err := printer.ProfileNamed(c.Printer.Profile)
-	if err != nil {
-		return fmt.Errorf("printer.profile: %w", err)
-	}
-	paper := printer.New(printer.Config{Path: c.Printer.Path, Baud: c.Printer.Baud, Flow: printer.Flow(c.Printer.Flow), Profile: profile}, log)
 	stationery := printer.Stationery{Shop: printer.Shop{Name: c.Shop.Name, Address: c.Shop.Address}, Language: money.Language(c.Language), Zone: zone}
 	counter := terminal.New(terminal.Options{Name: c.Name, Shelf: blocks.shelf, Ledger: book,
 		Printer: printer.Desk{Device: paper, Stationery: stationery, Log: log}, Central: terminal.StandAlone{}, Policy: c.Limits(),
 		AcceptScaled: c.AcceptScaled, Operator: c.Operator, Now: time.Now, Trusted: noTrustedTime, Log: log, Step: crashStep()})
 
 	// What the last run left is settled before the first scan is accepted.
-	if err := counter.Recover(ctx); err != nil {
+	cut, err := counter.Recover(ctx)
+	if err != nil {
 		return fmt.Errorf("recover: %w", err)
+	}
+	if cut > 0 {
+		paper.Torn() // what was cut off may still lie in the printer, without its cut
 	}
 
 	render := func(w io.Writer, r validate.Receipt) error { return stationery.PNG(w, r, profile) }
 	page, err := screen.New(screen.Options{Terminal: counter, Name: c.Name, Shop: c.Shop.Name, Languages: languages(c.Language), Zone: zone, Currency: c.Policy.Currency,
-		Render: render, Demonstration: c.AcceptScaled, DataDate: blocks.date, Trusted: noTrustedTime, Log: log})
+		Render: render, Demonstration: c.AcceptScaled, StandAlone: c.StandAlone, DataDate: blocks.date, Trusted: noTrustedTime, Log: log})
 	if err != nil {
 		return err
 	}
-	return serve(ctx, c, log, counter, page, paper, book, blocks, render)
+	return serve(ctx, c, log, counter, page, paper, glass, book, blocks, render)
 }
 
 // serve runs everything until ctx ends, then stops in order: no more scans, no more
 // acts, the slip in hand, the printer; the caller closes the ledger last.
 func serve(ctx context.Context, c configs.Terminal, log *slog.Logger, counter *terminal.Terminal, page *screen.Screen,
-	paper *printer.Device, book *ledger.Ledger, blocks *library, render func(io.Writer, validate.Receipt) error) error {
+	paper *printer.Device, glass *scanner.Scanner, book *ledger.Ledger, blocks *library, render func(io.Writer, validate.Receipt) error) error {
 	web, err := net.Listen("tcp", c.Screen.Listen)
 	if err != nil {
-		return fmt.Errorf("screen.listen: %w", err)
+		return cli.Exit(cli.Usage, fmt.Errorf("screen.listen: %w (another program, perhaps another terminald, has the address: stop it, or change it in the configuration)", err))
 	}
 	socket, err := control.Listen(c.Socket)
 	if err != nil {
@@ -98,13 +102,12 @@ func serve(ctx context.Context, c configs.Terminal, log *slog.Logger, counter *t
 	servers := []*http.Server{
 		{Handler: page.Handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10},
 		{Handler: control.Handler(control.Options{Terminal: counter, Language: money.Language(c.Language), Status: status,
-			Rescan: func() error { return blocks.rescan(ctx) }, Render: render}), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10},
+			Rescan: func() error { return blocks.rescan(ctx) }, Render: render}), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10},
 	}
 
 	scans, stopScans := context.WithCancel(ctx)
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx)) // outlives ctx for the slip in hand
 	var scanning, working sync.WaitGroup
-	glass := scanner.New(scanner.Config{Path: c.Scanner.Path, Baud: c.Scanner.Baud, Parity: c.Scanner.Parity, DataBits: c.Scanner.DataBits}, log)
 	failed := make(chan error, 8)
 	start := func(group *sync.WaitGroup, name string, f func() error) {
 		group.Go(func() {
@@ -124,6 +127,9 @@ func serve(ctx context.Context, c configs.Terminal, log *slog.Logger, counter *t
 			counter.Check(scans, terminal.Scan{Text: s.Text, AIM: aimLetter(s.AIM), Entered: validate.Scanned})
 		}, func(s scanner.State) { counter.ScannerFault(scannerFault(s)) })
 	})
+	if err := book.Writable(); err != nil {
+		log.Warn("nothing can be paid", "err", err)
+	}
 	log.Info("ready", "terminal", c.Name, "page", "http://"+web.Addr().String()+"/", "socket", c.Socket, "blocks", len(blocks.list()))
 
 	select {
@@ -131,12 +137,21 @@ func serve(ctx context.Context, c configs.Terminal, log *slog.Logger, counter *t
 		err = nil
 	case err = <-failed:
 	}
-	log.Info("stopping", "cause", err)
+	if err != nil {
+		log.Error("stopping: a part has failed", "err", err)
+	} else {
+		log.Info("stopping")
+	}
 	stopScans()
 	scanning.Wait()
 	page.Close() // its open streams would outlive their listener
 	for _, s := range servers {
-		logError(log, "stopping a listener", s.Close())
+		// An act in flight gets its answer; a client that only waits is cut off.
+		soon, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		if err := s.Shutdown(soon); err != nil {
+			logError(log, "stopping a listener", s.Close())
+		}
+		cancel()
 	}
 	counter.Drain(work)
 	stopWork()
@@ -152,10 +167,25 @@ func languages(first string) []money.Language {
 	return []money.Language{money.French, money.English}
 }
 
+// devices are made from the configuration; they connect when they are run, and any of
+// them may be missing then.
+func devices(c configs.Terminal, log *slog.Logger) (*printer.Device, *scanner.Scanner, printer.Profile, error) {
+	profile, err := printer.ProfileNamed(c.Printer.Profile)
+	if err != nil {
+		return nil, nil, profile, fmt.Errorf("printer.profile: %w", err)
+	}
+	paper := printer.Config{Path: c.Printer.Path, Baud: c.Printer.Baud, Flow: printer.Flow(c.Printer.Flow), Profile: profile}
+	glass := scanner.Config{Path: c.Scanner.Path, Baud: c.Scanner.Baud, Parity: c.Scanner.Parity, DataBits: c.Scanner.DataBits}
+	if err := errors.Join(paper.Validate(), glass.Validate()); err != nil {
+		return nil, nil, profile, err
+	}
+	return printer.New(paper, log), scanner.New(glass, log), profile, nil
+}
+
 func makeFolders(c configs.Terminal) error {
 	for _, dir := range []string{c.Data, c.Manifests()} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
-			return fmt.Errorf("data: %w", err)
+			return cli.Exit(cli.Usage, fmt.Errorf("data: %w (it must be this user's to write)", err))
 		}
 	}
 	return nil
@@ -166,10 +196,10 @@ func openLedger(ctx context.Context, c configs.Terminal) (*ledger.Ledger, error)
 	if c.ClaimKey != "" {
 		text, err := os.ReadFile(c.ClaimKey)
 		if err != nil {
-			return nil, fmt.Errorf("claim_key: %w", err)
+			return nil, cli.Exit(cli.Usage, fmt.Errorf("claim_key: %w", err))
 		}
 		if key, err = ledger.ParseClaimKey(string(text)); err != nil {
-			return nil, fmt.Errorf("claim_key %s: %w", c.ClaimKey, err)
+			return nil, cli.Exit(cli.Usage, fmt.Errorf("claim_key %s: %w", c.ClaimKey, err))
 		}
 	}
 	boot, err := bootID()

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
+	"syscall"
 
 	"grattoir/device/terminal"
 )
@@ -80,6 +82,17 @@ func (c *Client) Slip(ctx context.Context, number string) ([]byte, error) {
 	return c.send(ctx, "GET", "/v1/slip/"+url.PathEscape(number), nil)
 }
 
+// whyNot says what to do about a socket that does not answer.
+func whyNot(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return "is it running? Start it, or name its socket with --socket or GRATTOIR_SOCKET"
+	case errors.Is(err, fs.ErrPermission):
+		return "this user may not open its socket: join the socket's group, or use sudo"
+	}
+	return err.Error()
+}
+
 const maxAnswer = 4 << 20
 
 // call sends one request and reads its JSON. An answer about a payment that was not
@@ -113,7 +126,7 @@ func (c *Client) send(ctx context.Context, method, path string, body any) ([]byt
 		if errors.As(err, &cause) {
 			err = cause.Err
 		}
-		return nil, fmt.Errorf("%w at %s: %w (is it running, and may this user open its socket?)", ErrNoDaemon, c.path, err)
+		return nil, fmt.Errorf("%w at %q: %s", ErrNoDaemon, c.path, whyNot(err))
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))

@@ -77,7 +77,8 @@ type Status struct {
 	Unsent     Unsent    `json:"unsent"`
 	Scanner    *Fault    `json:"scanner"` // null when it works
 	Printer    *Fault    `json:"printer"`
-	Ledger     string    `json:"ledger"` // what keeps it from committing, "" for nothing
+	Ledger     string    `json:"ledger"`  // what keeps it from committing, "" for nothing
+	Reprint    []string  `json:"reprint"` // payments whose slip may not have come out
 	Page       string    `json:"page"`
 	Blocks     []Block   `json:"blocks"`
 	Damaged    []string  `json:"damaged"` // files in the manifests folder that cannot be used
@@ -234,6 +235,10 @@ func (s *server) status(w http.ResponseWriter, _ *http.Request) {
 	state, _ := s.opt.Terminal.State()
 	st.Unsent = Unsent{state.Unsent.Claims, int64(state.Unsent.Money), state.Unsent.Oldest}
 	st.Scanner, st.Printer, st.Ledger = s.fault(state.Scanner), s.fault(state.Printer), state.Ledger
+	st.Reprint = []string{}
+	for _, n := range state.Reprint {
+		st.Reprint = append(st.Reprint, n.String())
+	}
 	write(w, http.StatusOK, st)
 }
 
@@ -315,7 +320,7 @@ func ParseNumber(text string) (validate.EntryNumber, error) {
 	epoch, err1 := strconv.ParseInt(e, 10, 64)
 	seq, err2 := strconv.ParseInt(q, 10, 64)
 	if !ok || err1 != nil || err2 != nil || epoch < 1 || seq < 1 {
-		return validate.EntryNumber{}, fmt.Errorf("ledger number %.40q: want it as on the slip, like 1-000017", text)
+		return validate.EntryNumber{}, fmt.Errorf("ledger number %.12q: want it as on the slip, like 1-000017", text)
 	}
 	return validate.EntryNumber{Epoch: epoch, Seq: seq}, nil
 }
@@ -323,7 +328,7 @@ func ParseNumber(text string) (validate.EntryNumber, error) {
 func read(w http.ResponseWriter, r *http.Request, into any) bool {
 	dec := json.NewDecoder(r.Body)
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil && !errors.Is(err, io.EOF) {
+	if err := dec.Decode(into); err != nil && !errors.Is(err, io.EOF) || dec.More() {
 		// Never the decoder's own words: they may quote a ticket code.
 		fail(w, http.StatusBadRequest, errors.New("the request is not the JSON this address takes"))
 		return false
@@ -353,6 +358,9 @@ func write(w http.ResponseWriter, status int, v any) {
 // Listen makes the socket, for its owner and group only. It removes a socket that
 // nobody answers at, and nothing else.
 func Listen(path string) (net.Listener, error) {
+	if len(path) > 107 { // the system's limit (unix(7))
+		return nil, fmt.Errorf("socket %s: %d bytes, at most 107: name a shorter path", path, len(path))
+	}
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

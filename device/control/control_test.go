@@ -186,7 +186,7 @@ func TestListenTakesTheDeadSocketsPlaceAndNoOther(t *testing.T) {
 
 func TestClientSaysThatNoDaemonAnswers(t *testing.T) {
 	_, err := NewClient(filepath.Join(t.TempDir(), "none")).Status(context.Background())
-	if !errors.Is(err, ErrNoDaemon) || !strings.Contains(err.Error(), "is it running") {
+	if !errors.Is(err, ErrNoDaemon) || !strings.Contains(err.Error(), "is it running?") {
 		t.Fatal(err)
 	}
 }

@@ -39,6 +39,12 @@ type Config struct {
 	Grace         time.Duration // over the computed time of a slip before a lower proof is accepted; default 15 s
 }
 
+// Validate refuses a configuration that cannot work, naming the setting.
+func (c Config) Validate() error {
+	_, err := c.withDefaults()
+	return err
+}
+
 func (c Config) withDefaults() (Config, error) {
 	if c.Path == "" {
 		return c, errors.New("printer: no device path configured")
@@ -138,6 +144,10 @@ func New(cfg Config, log *slog.Logger) *Device {
 	d.status = unplugged(errors.New("not opened yet"))
 	return d
 }
+
+// Torn says, before Run, that a job of an earlier program may lie cut off in the
+// printer: the next job is kept apart from it.
+func (d *Device) Torn() { d.torn = true }
 
 func unplugged(err error) Status {
 	f := notConnected(err)

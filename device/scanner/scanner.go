@@ -45,6 +45,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// Validate refuses a configuration that cannot work, naming the setting.
+func (c Config) Validate() error { return c.withDefaults().check() }
+
 // parities are the configured names and the letters of "8N1".
 var parities = map[string]struct {
 	letter string

@@ -45,6 +45,7 @@ type Options struct {
 	// Render draws a receipt's slip as PNG; nil shows no preview.
 	Render        func(io.Writer, validate.Receipt) error
 	Demonstration bool             // says on every view that tickets have no value
+	StandAlone    bool             // the terminal has no central to send to
 	DataDate      func() time.Time // of the newest manifest, zero for none; nil is none
 	Now           func() time.Time // the device's clock; nil is time.Now
 	Trusted       func() time.Time // newest trusted time, zero for none; nil is none

@@ -102,10 +102,16 @@ func (s *Screen) viewOf(now snapshot, l money.Language) view {
 	switch on.Stage {
 	case terminal.Verdict:
 		s.verdict(&v, on, now.asking, l)
+		if f := now.state.Printer; f != nil && on.Verdict.Reason == validate.PrinterNotReady {
+			v.Clerk = f.Code + "\u00a0: " + oneLine(f.Clerk(l))
+		}
 	case terminal.Paid:
 		s.paid(&v, on, l)
 	default:
 		v.Word, v.Player, v.PlayerTwo, v.PlayerTwoLang = w.Idle, w.IdlePlayer, other(l).IdlePlayer, other(l).Lang
+		if now.state.Scanner != nil { // a scan would not come; the status line says why
+			v.Word = w.NoScanner
+		}
 	}
 	v.WordSize, v.AmountSize = wordSize(v.Word), amountSize(v.Amount)
 	if len(v.When) > 0 && v.WordSize == "l" {
@@ -175,7 +181,7 @@ func (s *Screen) paid(v *view, on terminal.View, l money.Language) {
 		p.State, p.Trouble = w.Held, on.Holding.Code+"\u00a0: "+oneLine(on.Holding.Clerk(l))
 	}
 	if r.Copies > 1 {
-		p.Copy = fmt.Sprintf(w.Copy, r.Copies)
+		p.Copy, v.NextStep = fmt.Sprintf(w.Copy, r.Copies-1), w.CopyNext
 	}
 	if s.opt.Render != nil {
 		p.Image = fmt.Sprintf("/slip/%s.png?copy=%d", r.Number, r.Copies)
@@ -226,16 +232,20 @@ func (s *Screen) line(state terminal.State, w *words, l money.Language) []item {
 	now := s.opt.Now()
 	clock := item{Text: now.In(s.opt.Zone).Format("15:04")}
 	if s.opt.Trusted().IsZero() {
-		clock = item{clock.Text + " " + w.ClockDoubt, true}
+		// A terminal on its own can never verify its clock: what cannot be mended is no alarm.
+		clock = item{clock.Text + " " + w.ClockDoubt, !s.opt.StandAlone}
 	}
 	data := item{w.NoData, true}
 	if date := s.opt.DataDate(); !date.IsZero() {
 		data = item{fmt.Sprintf(w.Data, w.moment(date, now, s.opt.Zone)), false}
 	}
-	items := []item{{w.unsent(state.Unsent, s.opt.Currency, l), false}, data,
+	items := []item{{w.unsent(state.Unsent, s.opt.StandAlone, s.opt.Currency, l), false}, data,
 		device(w.PrinterReady, state.Printer, l), device(w.ScannerReady, state.Scanner, l)}
 	if state.Ledger != "" {
 		items = append(items, item{validate.LedgerNotWritable.Code() + " " + w.LedgerTrouble, true})
+	}
+	if len(state.Reprint) > 0 {
+		items = append(items, item{fmt.Sprintf(w.ToReprint, state.Reprint[0]), true})
 	}
 	return append(items, clock)
 }

@@ -23,6 +23,7 @@ type words struct {
 	Title     string
 
 	Idle, IdlePlayer    string
+	NoScanner           string // in the place of Idle
 	Minors, MinorsProof string
 	Demonstration       string
 	Silence             string // the terminal does not answer
@@ -35,6 +36,7 @@ type words struct {
 	Identity, IdentityNext string
 
 	PaidWord, PaidNext, PaidPlayer string
+	CopyNext                       string
 	Slip, Copy                     string
 	Printing, Held, Unknown        string
 	Sent, Consumed, Printed        string
@@ -42,9 +44,11 @@ type words struct {
 	Earlier, Terminal, Shop, Entry string
 	AsOf                           string
 	NoneUnsent, OneUnsent, Unsent  string
+	Alone, AloneOne, AloneMany     string // the same for a terminal that has no central
 	Data, NoData                   string
 	PrinterReady, ScannerReady     string
 	LedgerTrouble, ClockDoubt      string
+	ToReprint                      string
 	BarLabel, LineLabel            string
 
 	day, dayYear string // layouts of package time, the month as a number
@@ -63,7 +67,8 @@ var french = words{
 	Title: "Validation des tickets",
 
 	Idle: "Scannez un ticket", IdlePlayer: "Faites vérifier votre ticket",
-	Minors: "Interdit aux moins de 18 ans", MinorsProof: "Pièce d'identité en cas de doute.",
+	NoScanner: "Lecteur en panne",
+	Minors:    "Interdit aux moins de 18 ans", MinorsProof: "Pièce d'identité en cas de doute.",
 	Demonstration: "DÉMONSTRATION : tickets sans valeur",
 	Silence:       "Le terminal ne répond pas. Ne payez rien d'après cet écran ; attendez ou appelez l'assistance.",
 	SilencePlayer: "Cet écran n'est plus à jour.",
@@ -75,16 +80,19 @@ var french = words{
 	Identity: "Identité du joueur obligatoire : ce terminal ne peut pas la relever.", IdentityNext: "Ne payez pas. Envoyez le joueur au centre de paiement.",
 
 	PaidWord: "PAYÉ", PaidNext: "Remettez l'argent et le reçu au joueur.", PaidPlayer: "Payé. Demandez votre argent et votre reçu.",
-	Slip: "Aperçu du reçu", Copy: "DUPLICATA, copie n° %d",
+	CopyNext: "Duplicata : ne payez pas.",
+	Slip:     "Aperçu du reçu", Copy: "DUPLICATA %d",
 	Printing: "Impression du reçu en cours…", Held: "Reçu en attente, rien n'est perdu.", Unknown: "Reçu peut-être imprimé : regardez l'imprimante.",
-	Sent: "Reçu envoyé à l'imprimante.", Consumed: "L'imprimante a pris le reçu.", Printed: "Reçu imprimé.",
+	Sent: "Reçu envoyé à l'imprimante.", Consumed: "Reçu imprimé.", Printed: "Reçu imprimé.",
 	Ticket: "Ticket", Won: "Gain : %s",
-	Earlier: "Payé le %s", Terminal: "terminal", Shop: "point de vente", Entry: "écriture n°", AsOf: "information du %s",
+	Earlier: "Payé le %s", Terminal: "terminal", Shop: "point de vente", Entry: "registre n°", AsOf: "information du %s",
 	NoneUnsent: "Tout est envoyé au centre", OneUnsent: "1 paiement non envoyé", Unsent: "%d paiements non envoyés",
+	Alone: "Terminal autonome", AloneOne: "Terminal autonome : 1 paiement", AloneMany: "Terminal autonome : %d paiements",
 	Data: "Données du %s", NoData: "Aucune donnée de jeu",
 	PrinterReady: "Imprimante prête", ScannerReady: "Lecteur prêt",
 	LedgerTrouble: "Registre en panne : aucun paiement, appelez l'assistance", ClockDoubt: "heure non vérifiée",
-	BarLabel: "Terminal", LineLabel: "État du terminal",
+	ToReprint: "Reçu à réimprimer : %s",
+	BarLabel:  "Terminal", LineLabel: "État du terminal",
 	day: "02/01 à 15:04", dayYear: "02/01/2006 à 15:04",
 }
 
@@ -93,7 +101,8 @@ var english = words{
 	Title: "Ticket validation",
 
 	Idle: "Scan a ticket", IdlePlayer: "Have your ticket checked",
-	Minors: "No play under 18", MinorsProof: "Ask for proof of age when in doubt.",
+	NoScanner: "Scanner out of order",
+	Minors:    "No play under 18", MinorsProof: "Ask for proof of age when in doubt.",
 	Demonstration: "DEMONSTRATION: tickets of no value",
 	Silence:       "The terminal does not answer. Pay nothing by this screen; wait, or call support.",
 	SilencePlayer: "This screen is out of date.",
@@ -105,16 +114,19 @@ var english = words{
 	Identity: "The player's identity is required: this terminal cannot take it.", IdentityNext: "Do not pay. Send the player to the payment centre.",
 
 	PaidWord: "PAID", PaidNext: "Hand the money and the slip to the player.", PaidPlayer: "Paid. Ask for your money and your slip.",
-	Slip: "The slip", Copy: "DUPLICATA, copy %d",
+	CopyNext: "A copy: do not pay.",
+	Slip:     "The slip", Copy: "DUPLICATA %d",
 	Printing: "The slip is being printed…", Held: "The slip waits, nothing is lost.", Unknown: "The slip may be printed: look at the printer.",
-	Sent: "The slip was sent to the printer.", Consumed: "The printer has taken the slip.", Printed: "The slip is printed.",
+	Sent: "The slip was sent to the printer.", Consumed: "The slip is printed.", Printed: "The slip is printed.",
 	Ticket: "Ticket", Won: "Prize: %s",
-	Earlier: "Paid on %s", Terminal: "terminal", Shop: "shop", Entry: "entry", AsOf: "known as of %s",
+	Earlier: "Paid on %s", Terminal: "terminal", Shop: "shop", Entry: "ledger n°", AsOf: "known as of %s",
 	NoneUnsent: "Everything is sent to the centre", OneUnsent: "1 payment not sent", Unsent: "%d payments not sent",
+	Alone: "Stand-alone terminal", AloneOne: "Stand-alone terminal: 1 payment", AloneMany: "Stand-alone terminal: %d payments",
 	Data: "Data of %s", NoData: "No game data",
 	PrinterReady: "Printer ready", ScannerReady: "Scanner ready",
 	LedgerTrouble: "Ledger out of order: no payments, call support", ClockDoubt: "time not verified",
-	BarLabel: "Terminal", LineLabel: "State of the terminal",
+	ToReprint: "Slip to reprint: %s",
+	BarLabel:  "Terminal", LineLabel: "State of the terminal",
 	day: "2 Jan, 15:04", dayYear: "2 Jan 2006, 15:04",
 }
 
@@ -128,14 +140,19 @@ func (w *words) moment(t, now time.Time, zone *time.Location) string {
 }
 
 // unsent says how many claims central has not got, and their money.
-func (w *words) unsent(u validate.Unsent, currency string, l money.Language) string {
+func (w *words) unsent(u validate.Unsent, alone bool, currency string, l money.Language) string {
+	none, one, many := w.NoneUnsent, w.OneUnsent, w.Unsent
+	if alone {
+		none, one, many = w.Alone, w.AloneOne, w.AloneMany
+	}
+	sum := " (" + money.Text(u.Money, currency, l, money.Screen) + ")"
 	switch u.Claims {
 	case 0:
-		return w.NoneUnsent
+		return none
 	case 1:
-		return w.OneUnsent + " (" + money.Text(u.Money, currency, l, money.Screen) + ")"
+		return one + sum
 	}
-	return fmt.Sprintf(w.Unsent, u.Claims) + " (" + money.Text(u.Money, currency, l, money.Screen) + ")"
+	return fmt.Sprintf(many, u.Claims) + sum
 }
 
 // slipState says how far the paper is, and whether another copy may be asked for.

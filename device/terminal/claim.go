@@ -19,6 +19,7 @@ type Scan struct {
 // Check reads a code, opens its tag, asks the ledger and central's word, decides, and
 // shows the verdict. It commits nothing: checking is one act, paying another.
 func (t *Terminal) Check(ctx context.Context, s Scan) View {
+	ctx = context.WithoutCancel(ctx) // who asked may leave; the counter shows a true answer all the same
 	t.act.Lock()
 	defer t.act.Unlock()
 	v := View{ID: newID(), Stage: Verdict, At: t.opt.Now(), Entered: s.Entered}
@@ -71,15 +72,19 @@ type Confirmed struct {
 // same id, from a double tap or a page that lost the first answer, gets the same view.
 // A verdict that no longer says pay comes back as a view of that verdict, and no error.
 func (t *Terminal) Pay(ctx context.Context, id string, c Confirmed) (View, error) {
+	ctx = context.WithoutCancel(ctx)
 	t.act.Lock()
 	defer t.act.Unlock()
 	state, _ := t.State()
 	v := state.View
-	switch {
+	switch paid, known := t.receipts[id]; {
+	case known: // paid in this run; what the counter shows now does not change that
+		if v.ID == id {
+			paid = v
+		}
+		return paid, nil
 	case v.ID != id || id == "":
 		return v, ErrStale
-	case v.Stage == Paid:
-		return v, nil
 	}
 
 	// Everything is asked again: seconds or minutes have passed since the check.
@@ -91,6 +96,8 @@ func (t *Terminal) Pay(ctx context.Context, id string, c Confirmed) (View, error
 		if err == nil {
 			t.opt.Step("recorded")
 			v.Stage, v.Receipt, v.Detail = Paid, &receipt, ""
+			t.remember(v)
+			t.change(func(st *State) { st.Unsent.Claims++; st.Unsent.Money += receipt.Amount }) // printing counts anew
 		} else {
 			v.Verdict, v.Detail = t.refused(ctx, &v), err.Error()
 		}
@@ -99,8 +106,19 @@ func (t *Terminal) Pay(ctx context.Context, id string, c Confirmed) (View, error
 	t.change(func(st *State) { st.View = v })
 	t.opt.Step("paid-shown")
 	t.wakePrinting()
-	t.refresh(ctx)
 	return v, nil
+}
+
+// remember keeps the answer to a payment for whoever asks again, for the newest ones.
+func (t *Terminal) remember(v View) {
+	if len(t.receipts) >= 100 {
+		for id, old := range t.receipts {
+			if old.Receipt.Number.Seq+50 < v.Receipt.Number.Seq {
+				delete(t.receipts, id)
+			}
+		}
+	}
+	t.receipts[v.ID] = v
 }
 
 func unmet(needs []validate.Need, c Confirmed) error {

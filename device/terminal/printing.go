@@ -9,18 +9,43 @@ import (
 )
 
 // Run prints the slips of committed claims, oldest first, until ctx ends. A payment
-// never waits for it.
+// never waits for it. At the end, slips that were never begun are stored as held, so
+// that the next run prints them as originals.
 func (t *Terminal) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		printerChanged := t.opt.Printer.Changed()
 		t.printAll(ctx)
 		t.refresh(ctx)
+		t.reconsider(ctx)
+		var again <-chan time.Time
+		if len(t.unmarked) > 0 { // the ledger would not store how far a slip has come
+			again = time.After(markAgain)
+		}
 		select {
 		case <-ctx.Done():
 		case <-t.queue:
 		case <-printerChanged:
+		case <-again:
 		}
 	}
+	t.release(context.WithoutCancel(ctx))
+}
+
+// markAgain is how soon a print mark that could not be stored is tried again.
+const markAgain = 2 * time.Second
+
+// reconsider decides anew about a ticket that only the printer kept from being paid,
+// once the printer is ready: the clerk need not scan it again.
+func (t *Terminal) reconsider(ctx context.Context) {
+	t.act.Lock()
+	defer t.act.Unlock()
+	state, _ := t.State()
+	v := state.View
+	if v.Stage != Verdict || v.Verdict.Reason != validate.PrinterNotReady || t.opt.Printer.Ready() != nil {
+		return
+	}
+	v.Verdict = t.decide(ctx, &v, false)
+	t.change(func(s *State) { s.View = v })
 }
 
 func (t *Terminal) wakePrinting() {
@@ -47,17 +72,16 @@ func (t *Terminal) printAll(ctx context.Context) {
 
 // printOne prints one slip and stores the level reached. It is false when the slip waits on.
 func (t *Terminal) printOne(ctx context.Context, r validate.Receipt) bool {
+	if state, out := t.unmarked[r.Number]; out { // printed already: only its mark is missing
+		return t.mark(ctx, r, state)
+	}
 	if fault := t.opt.Printer.Ready(); fault != nil {
 		t.hold(r, fault)
 		return false
 	}
-	if r.Print == validate.Held {
-		// From the next byte on, only a DUPLICATA may follow a crash.
-		if err := t.opt.Ledger.Mark(ctx, r.Number, validate.Sending); err != nil {
-			t.opt.Log.Error("slip not begun", "seq", r.Number.Seq, "err", err)
-			return false
-		}
-		r.Print = validate.Sending
+	r, ok := t.begin(ctx, r)
+	if !ok {
+		return false
 	}
 	t.show(r, nil)
 	t.opt.Step("sending")
@@ -66,17 +90,62 @@ func (t *Terminal) printOne(ctx context.Context, r validate.Receipt) bool {
 	if err != nil {
 		t.opt.Log.Warn("slip", "seq", r.Number.Seq, "state", state, "err", err)
 	}
-	if ctx.Err() != nil && !state.Done() {
+	if ctx.Err() != nil && !state.Done() && state != validate.Held {
 		return false // stopping: the next start treats it like a power cut
 	}
+	return t.mark(ctx, r, state)
+}
+
+// begin makes durable, before the first byte, what a crash from now on must find: that
+// only a DUPLICATA may follow.
+func (t *Terminal) begin(ctx context.Context, r validate.Receipt) (validate.Receipt, bool) {
+	var err error
+	switch {
+	case t.doubtful[r.Number]:
+		if r, err = t.opt.Ledger.BeginCopy(ctx, r.Number); err == nil {
+			delete(t.doubtful, r.Number)
+		}
+	case r.Print == validate.Held:
+		err = t.opt.Ledger.Mark(ctx, r.Number, validate.Sending)
+		r.Print = validate.Sending
+	}
+	if err != nil {
+		t.opt.Log.Error("slip not begun", "seq", r.Number.Seq, "err", err)
+		return r, false
+	}
+	t.begun[r.Number] = true
+	return r, true
+}
+
+// mark stores how far a slip has come. What cannot be stored is remembered: the slip is
+// out, and printing it again for want of a mark would make a second original.
+func (t *Terminal) mark(ctx context.Context, r validate.Receipt, state validate.PrintState) bool {
 	if err := t.opt.Ledger.Mark(context.WithoutCancel(ctx), r.Number, state); err != nil {
 		t.opt.Log.Error("slip not marked", "seq", r.Number.Seq, "state", state, "err", err)
+		t.unmarked[r.Number] = state
 		return false
 	}
 	t.opt.Step("marked")
+	delete(t.unmarked, r.Number)
+	delete(t.begun, r.Number)
 	r.Print = state
 	t.show(r, nil)
 	return state != validate.Held
+}
+
+// release stores slips that were never begun as held, at an orderly stop.
+func (t *Terminal) release(ctx context.Context) {
+	waiting, err := t.opt.Ledger.Unprinted(ctx)
+	if err != nil {
+		return
+	}
+	for _, r := range waiting {
+		if r.Print == validate.Sending && !t.begun[r.Number] && !t.doubtful[r.Number] {
+			if err := t.opt.Ledger.Mark(ctx, r.Number, validate.Held); err != nil {
+				t.opt.Log.Error("slip not released", "seq", r.Number.Seq, "err", err)
+			}
+		}
+	}
 }
 
 // hold shows what keeps a slip from coming out.

@@ -6,26 +6,23 @@ import (
 	"grattoir/validate"
 )
 
-// Recover finishes what the last run could not. A slip in the state sending may lie on
-// the counter, whole or in part, or may never have begun: nobody can tell, so its next
-// copy is a DUPLICATA. A slip held by a fault had sent nothing and stays the original.
-// The claims themselves need nothing: they were durable before anything was shown.
-// It must end before the first scan is accepted.
-func (t *Terminal) Recover(ctx context.Context) error {
+// Recover finds what the last run could not finish. A slip in the state sending may lie
+// on the counter, whole or in part, or may never have begun: nobody can tell, so its
+// next copy is a DUPLICATA. A slip held by a fault had sent nothing and stays the
+// original. The claims themselves need nothing: they were durable before anything was
+// shown. It must end before the first scan is accepted, and writes nothing: a disk
+// that is full must not keep a terminal from answering. It returns how many slips may
+// have been cut off.
+func (t *Terminal) Recover(ctx context.Context) (int, error) {
 	waiting, err := t.opt.Ledger.Unprinted(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for _, r := range waiting {
-		if r.Print != validate.Sending {
-			continue
+		if r.Print == validate.Sending {
+			t.doubtful[r.Number] = true
+			t.opt.Log.Warn("the power went or the program ended while a slip was being printed: its next copy is a DUPLICATA", "seq", r.Number.Seq)
 		}
-		again, err := t.opt.Ledger.BeginCopy(ctx, r.Number)
-		if err != nil {
-			return err
-		}
-		t.opt.Log.Warn("the power went or the program ended while a slip was being printed: its next copy is a DUPLICATA",
-			"seq", r.Number.Seq, "copy", again.Copies)
 	}
-	return nil
+	return len(t.doubtful), nil
 }

@@ -128,6 +128,13 @@ type Terminal struct {
 	act   sync.Mutex // held over one act: a check or a payment
 	queue chan struct{}
 
+	// Of Recover and then of Run's goroutine only.
+	doubtful map[validate.EntryNumber]bool                // their next copy is a DUPLICATA
+	begun    map[validate.EntryNumber]bool                // given to the printer in this run
+	unmarked map[validate.EntryNumber]validate.PrintState // out, but not stored as such
+
+	receipts map[string]View // paid views of this run by id, guarded by act
+
 	mu      sync.Mutex // guards what follows
 	state   State
 	changed chan struct{}
@@ -139,7 +146,8 @@ type State struct {
 	Scanner *Fault // nil when the scanner works
 	Printer *Fault // nil when the printer is ready
 	Unsent  validate.Unsent
-	Ledger  string // what keeps the ledger from committing, "" for nothing
+	Ledger  string                 // what keeps the ledger from committing, "" for nothing
+	Reprint []validate.EntryNumber // newest payments whose slip may not have come out
 }
 
 // Stage is what the counter shows.
@@ -173,7 +181,9 @@ func New(opt Options) *Terminal {
 		opt.Step = func(string) {}
 	}
 	return &Terminal{opt: opt, queue: make(chan struct{}, 1), changed: make(chan struct{}),
-		state: State{View: View{Stage: Idle, At: opt.Now()}, Printer: opt.Printer.Ready()}}
+		doubtful: map[validate.EntryNumber]bool{}, begun: map[validate.EntryNumber]bool{}, unmarked: map[validate.EntryNumber]validate.PrintState{},
+		receipts: map[string]View{},
+		state:    State{View: View{Stage: Idle, At: opt.Now()}, Printer: opt.Printer.Ready()}}
 }
 
 // State gives a snapshot and a channel that is closed at the next change.
@@ -205,8 +215,18 @@ func (t *Terminal) refresh(ctx context.Context) {
 	if err := t.opt.Ledger.Writable(); err != nil {
 		trouble = err.Error()
 	}
+	var reprint []validate.EntryNumber
+	list, err := t.opt.Ledger.Last(ctx, 10)
+	if err != nil {
+		t.opt.Log.Error("cannot read the newest payments", "err", err)
+	}
+	for _, r := range list {
+		if r.Print == validate.Unknown {
+			reprint = append(reprint, r.Number)
+		}
+	}
 	ready := t.opt.Printer.Ready()
-	t.change(func(s *State) { s.Unsent, s.Ledger, s.Printer = unsent, trouble, ready })
+	t.change(func(s *State) { s.Unsent, s.Ledger, s.Printer, s.Reprint = unsent, trouble, ready, reprint })
 }
 
 // newID makes a claim id: 128 random bits.

@@ -54,7 +54,7 @@ func (c *counter) restart() {
 // runs starts printing until the test ends or stop is called.
 func (c *counter) runs(t *testing.T) (stop func()) {
 	t.Helper()
-	if err := c.Recover(context.Background()); err != nil {
+	if _, err := c.Recover(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -242,6 +242,27 @@ func TestPaperOutBlocksPayAndNotCheck(t *testing.T) {
 	}
 }
 
+func TestTicketRefusedForPaperIsPayableAgainAfterANewRoll(t *testing.T) {
+	c := newCounter()
+	c.runs(t)
+	c.printer.Break(terminaltest.PaperOut())
+	v := c.pay(t, c.check(c.ticket(t, 1, 8, 2000)))
+	if v.Verdict.Reason != validate.PrinterNotReady {
+		t.Fatalf("%s", v.Verdict.Reason)
+	}
+	c.printer.Break(nil)
+	for {
+		state, changed := c.State()
+		if state.View.Verdict.Reason == validate.Winner {
+			break
+		}
+		<-changed
+	}
+	if v = c.pay(t, v); v.Stage != terminal.Paid {
+		t.Fatalf("%s", v.Verdict.Reason)
+	}
+}
+
 func TestFifthFailedSecretLocksTheTicketForTheRightOneToo(t *testing.T) {
 	c := newCounter()
 	code := c.ticket(t, 1, 8, 2000)
@@ -387,6 +408,106 @@ func TestReprintIsADuplicataAndCounted(t *testing.T) {
 	}
 	if n := len(c.ledger.Claims()); n != 1 {
 		t.Fatalf("reprints made %d claims", n)
+	}
+}
+
+// TestSlipWhoseMarkCannotBeStoredIsNotPrintedAgain: the disk fills while the slip
+// prints. It is out; only its mark is tried again.
+func TestSlipWhoseMarkCannotBeStoredIsNotPrintedAgain(t *testing.T) {
+	c := newCounter()
+	v := c.pay(t, c.check(c.ticket(t, 1, 8, 2000)))
+	c.ledger.Break(errors.New("database or disk is full"))
+	c.runsWithout(t)
+	slips(t, c, 1)
+	c.printer.Break(terminaltest.PaperOut()) // its changes wake the printing
+	c.printer.Break(nil)
+	c.ledger.Break(nil)
+	settled(t, c)
+	if n := len(c.printer.Slips()); n != 1 {
+		t.Fatalf("%d slips of %v", n, v.Receipt.Number)
+	}
+}
+
+// runsWithout starts printing in the same run, with no restart before it.
+func (c *counter) runsWithout(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() { c.Run(ctx) })
+	t.Cleanup(func() { cancel(); done.Wait() })
+}
+
+func TestFullDiskAtTheStartKeepsSlipsAndStillAnswers(t *testing.T) {
+	c := newCounter()
+	code := c.ticket(t, 1, 8, 2000)
+	c.pay(t, c.check(code))
+	c.ledger.Break(errors.New("database or disk is full"))
+	c.restart()
+	c.runs(t)
+	if v := c.check(code); v.Verdict.Reason != validate.AlreadyPaidHere {
+		t.Fatalf("%s", v.Verdict.Reason)
+	}
+	c.ledger.Break(nil)
+	c.printer.Break(terminaltest.PaperOut())
+	c.printer.Break(nil)
+	if s := slips(t, c, 1)[0]; s.Copies != 2 {
+		t.Fatalf("copy %d", s.Copies)
+	}
+}
+
+func TestOrderlyStopKeepsSlipsThatWereNotBegunAsOriginals(t *testing.T) {
+	c := newCounter()
+	c.printer.Pause()
+	for i := range 3 {
+		c.pay(t, c.check(c.ticket(t, i, 8, 2000)))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() { c.Run(ctx) })
+	for !slices.Contains(c.stepsNow(), "sending") { // the first is in the printer
+		_, changed := c.State()
+		if !slices.Contains(c.stepsNow(), "sending") {
+			<-changed
+		}
+	}
+	cancel()
+	done.Wait()
+	c.printer.Resume()
+	c.restart()
+	c.runs(t)
+	for i, s := range slips(t, c, 3) {
+		if want := []int{2, 1, 1}[i]; s.Copies != want {
+			t.Errorf("slip %d is copy %d, want %d", i+1, s.Copies, want)
+		}
+	}
+}
+
+func (c *counter) stepsNow() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.steps)
+}
+
+func TestPaymentAskedForAgainAfterTheNextScanNamesItsReceipt(t *testing.T) {
+	c := newCounter()
+	first := c.pay(t, c.check(c.ticket(t, 1, 8, 2000)))
+	c.check(c.ticket(t, 2, 8, 2000))
+	again, err := c.Pay(context.Background(), first.ID, terminal.Confirmed{})
+	if err != nil || again.Receipt == nil || again.Receipt.Number != first.Receipt.Number {
+		t.Fatalf("%+v %v", again.Receipt, err)
+	}
+	if state, _ := c.State(); state.View.ID == first.ID || len(c.ledger.Claims()) != 1 {
+		t.Fatal("the counter moved, or paid")
+	}
+}
+
+func TestWhoAskedMayLeaveAndTheCounterShowsATrueAnswer(t *testing.T) {
+	c := newCounter()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	v := c.Check(ctx, terminal.Scan{Text: c.ticket(t, 1, 8, 2000).Digits()})
+	if v.Verdict.Reason != validate.Winner {
+		t.Fatalf("%s: %s", v.Verdict.Reason, v.Detail)
 	}
 }
 

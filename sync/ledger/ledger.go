@@ -34,7 +34,8 @@ type Options struct {
 	Terminal string        // whose ledger it is; another name than the file's is refused
 	Moment   func() Moment // asked once for each entry
 	ClaimKey ClaimKey      // central's; zero before it is known
-	// Allowance bounds the claims above central's last acknowledgement.
+	// Allowance bounds the claims above central's last acknowledgement, until central
+	// sends another with an acknowledgement.
 	Allowance Allowance
 	// Reserve is the free space in bytes below which nothing is paid, so that what was
 	// paid can still be marked, read and sent.
@@ -72,6 +73,9 @@ type Ledger struct {
 	epoch int64
 	seq   int64
 	prev  Hash
+
+	changed   chan struct{} // closed at the next entry
+	allowance *Allowance    // central's, nil before its first acknowledgement
 }
 
 // Head is the end of the journal.
@@ -95,7 +99,7 @@ func (l *Ledger) Writable() error {
 		return fmt.Errorf("%w: %w", ErrNotWritable, err)
 	}
 	if free := int64(fs.Bavail) * int64(fs.Bsize); free < l.opt.Reserve {
-		return fmt.Errorf("%w: %d bytes free on its disk, paying stops below %d: free some space", ErrNotWritable, free, l.opt.Reserve)
+		return fmt.Errorf("%w: %d MB free on its disk, paying stops below %d MB: free some space", ErrNotWritable, free>>20, l.opt.Reserve>>20)
 	}
 	return nil
 }
@@ -148,9 +152,9 @@ func (l *Ledger) Record(ctx context.Context, c validate.Claim) (validate.Receipt
 		args []any
 	}{
 		{"INSERT INTO entries(epoch, seq, kind, line, hash) VALUES(?, ?, ?, ?, ?)", []any{l.epoch, seq, KindClaim, line, hash[:]}},
-		{"INSERT INTO claims(block, pack, ticket, round, id, epoch, seq, amount) VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
-			[]any{c.Ticket.Block[:], c.Ticket.Pack, c.Ticket.Number, c.Round, c.ID, l.epoch, seq, int64(c.Amount)}},
-		{"INSERT INTO prints(epoch, seq, state, copies, slip) VALUES(?, ?, ?, 1, ?)", []any{l.epoch, seq, validate.Sending, slip}},
+		{"INSERT INTO claims(block, pack, ticket, round, epoch, seq) VALUES(?, ?, ?, ?, ?, ?)",
+			[]any{c.Ticket.Block[:], c.Ticket.Pack, c.Ticket.Number, c.Round, l.epoch, seq}},
+		{"INSERT INTO prints(epoch, seq, state, copies, amount, slip) VALUES(?, ?, ?, 1, ?, ?)", []any{l.epoch, seq, validate.Sending, int64(c.Amount), slip}},
 	} {
 		if _, err := tx.ExecContext(ctx, q.text, q.args...); err != nil {
 			return validate.Receipt{}, fmt.Errorf("%w: %w", ErrNotWritable, err)
@@ -163,6 +167,8 @@ func (l *Ledger) Record(ctx context.Context, c validate.Claim) (validate.Receipt
 		return validate.Receipt{}, fmt.Errorf("%w: %w", ErrNotWritable, err)
 	}
 	l.seq, l.prev = seq, hash
+	close(l.changed)
+	l.changed = make(chan struct{})
 	return validate.Receipt{Claim: c, Number: validate.EntryNumber{Epoch: l.epoch, Seq: seq}, Terminal: l.opt.Terminal,
 		At: m.Device, Trusted: m.Trusted, Print: validate.Sending, Copies: 1}, nil
 }
@@ -182,7 +188,7 @@ func (l *Ledger) opening(c validate.Claim) ([]byte, error) {
 
 // standing looks for a claim of the same ticket and round. A claim with the same id is the answer.
 func (l *Ledger) standing(ctx context.Context, tx *sql.Tx, c validate.Claim) (validate.Receipt, error) {
-	r, err := l.receipt(ctx, tx, "c.block = ? AND c.pack = ? AND c.ticket = ? AND c.round = ?", c.Ticket.Block[:], c.Ticket.Pack, c.Ticket.Number, c.Round)
+	r, err := l.receipt(ctx, tx, ofTicket+" AND c.round = ?", c.Ticket.Block[:], c.Ticket.Pack, c.Ticket.Number, c.Round)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return validate.Receipt{}, nil
@@ -199,7 +205,7 @@ func (l *Ledger) within(ctx context.Context, tx *sql.Tx, amount money.Amount) er
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotWritable, err)
 	}
-	if !l.opt.Allowance.allows(u, amount) {
+	if !l.bound().allows(u, amount) {
 		return fmt.Errorf("%w: %d claims of %d minor units above the acknowledged entry %d", ErrAllowance, u.Claims, u.Money, u.Acked)
 	}
 	return nil
@@ -216,7 +222,7 @@ func (a Allowance) allows(u validate.Unsent, amount money.Amount) bool {
 // Allows tells whether a claim of amount fits the allowance now.
 func (l *Ledger) Allows(ctx context.Context, amount money.Amount) (bool, error) {
 	u, err := l.Unsent(ctx)
-	return err == nil && l.opt.Allowance.allows(u, amount), err
+	return err == nil && l.Allowance().allows(u, amount), err
 }
 
 // line makes the next entry's line.
@@ -243,9 +249,9 @@ type querier interface {
 func (l *Ledger) unsent(ctx context.Context, q querier) (validate.Unsent, error) {
 	var u validate.Unsent
 	var oldest sql.NullString
-	err := q.QueryRowContext(ctx, `SELECT a.seq, count(c.seq), coalesce(sum(c.amount), 0),
+	err := q.QueryRowContext(ctx, `SELECT a.seq, count(p.seq), coalesce(sum(p.amount), 0),
 		(SELECT json_extract(line, '$.time') FROM entries e WHERE e.epoch = a.epoch AND e.seq > a.seq ORDER BY e.seq LIMIT 1)
-		FROM acks a LEFT JOIN claims c ON c.epoch = a.epoch AND c.seq > a.seq WHERE a.epoch = ?`, l.epoch).Scan(&u.Acked, &u.Claims, &u.Money, &oldest)
+		FROM acks a LEFT JOIN prints p ON p.epoch = a.epoch AND p.seq > a.seq WHERE a.epoch = ?`, l.epoch).Scan(&u.Acked, &u.Claims, &u.Money, &oldest)
 	if err != nil {
 		return validate.Unsent{}, fmt.Errorf("count unsent claims: %w", err)
 	}
@@ -255,7 +261,7 @@ func (l *Ledger) unsent(ctx context.Context, q querier) (validate.Unsent, error)
 
 // Paid returns the claim of the ticket's highest round, nil when it has none.
 func (l *Ledger) Paid(ctx context.Context, t validate.TicketKey) (*validate.Receipt, error) {
-	r, err := l.receipt(ctx, l.db, "c.block = ? AND c.pack = ? AND c.ticket = ? ORDER BY c.round DESC LIMIT 1", t.Block[:], t.Pack, t.Number)
+	r, err := l.receipt(ctx, l.db, ofTicket+" ORDER BY c.round DESC LIMIT 1", t.Block[:], t.Pack, t.Number)
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil
 	}
@@ -264,18 +270,21 @@ func (l *Ledger) Paid(ctx context.Context, t validate.TicketKey) (*validate.Rece
 
 // Receipt returns the claim of an entry, or ErrNotFound.
 func (l *Ledger) Receipt(ctx context.Context, n validate.EntryNumber) (validate.Receipt, error) {
-	return l.receipt(ctx, l.db, "c.epoch = ? AND c.seq = ?", n.Epoch, n.Seq)
+	return l.receipt(ctx, l.db, "p.epoch = ? AND p.seq = ?", n.Epoch, n.Seq)
 }
 
 // Last returns the newest claims, newest first.
 func (l *Ledger) Last(ctx context.Context, n int) ([]validate.Receipt, error) {
-	return l.receipts(ctx, l.db, "1 ORDER BY c.epoch DESC, c.seq DESC LIMIT ?", n)
+	return l.receipts(ctx, l.db, "1 ORDER BY p.epoch DESC, p.seq DESC LIMIT ?", n)
 }
 
 // Unprinted returns the claims whose slip is not known to be out, oldest first.
 func (l *Ledger) Unprinted(ctx context.Context) ([]validate.Receipt, error) {
-	return l.receipts(ctx, l.db, "p.state IN ('sending', 'held') ORDER BY c.epoch, c.seq")
+	return l.receipts(ctx, l.db, "p.state IN ('sending', 'held') ORDER BY p.epoch, p.seq")
 }
+
+// ofTicket begins a condition that finds claims by their ticket.
+const ofTicket = "c.block = ? AND c.pack = ? AND c.ticket = ?"
 
 func (l *Ledger) receipt(ctx context.Context, q querier, where string, args ...any) (validate.Receipt, error) {
 	list, err := l.receipts(ctx, q, where, args...)
@@ -289,8 +298,11 @@ func (l *Ledger) receipt(ctx context.Context, q querier, where string, args ...a
 }
 
 func (l *Ledger) receipts(ctx context.Context, q querier, where string, args ...any) ([]validate.Receipt, error) {
-	rows, err := q.QueryContext(ctx, `SELECT e.epoch, e.seq, e.line, p.state, p.copies, p.slip FROM claims c
-		JOIN entries e ON e.epoch = c.epoch AND e.seq = c.seq JOIN prints p ON p.epoch = c.epoch AND p.seq = c.seq WHERE `+where, args...)
+	from := "prints p JOIN entries e ON e.epoch = p.epoch AND e.seq = p.seq"
+	if strings.HasPrefix(where, ofTicket) {
+		from = "claims c JOIN prints p ON p.epoch = c.epoch AND p.seq = c.seq JOIN entries e ON e.epoch = c.epoch AND e.seq = c.seq"
+	}
+	rows, err := q.QueryContext(ctx, "SELECT e.epoch, e.seq, e.line, p.state, p.copies, p.slip FROM "+from+" WHERE "+where, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -450,14 +462,29 @@ func (l *Ledger) Verify(ctx context.Context) (Check, error) {
 		return c, err
 	}
 	c.Head.Seq, c.Head.Hash = c.Entries, prev
-	var claims int64
-	if err := l.db.QueryRowContext(ctx, "SELECT count(*) FROM claims WHERE epoch = ?", l.epoch).Scan(&claims); err != nil {
-		return c, err
+	return c, l.verifyTables(ctx, c)
+}
+
+// verifyTables holds the tables beside the chain against it: a row of claims that
+// names another ticket, or is gone, would let a ticket be paid twice.
+func (l *Ledger) verifyTables(ctx context.Context, c Check) error {
+	for _, table := range []struct{ what, count string }{
+		{"claims", "SELECT count(*) FROM claims WHERE epoch = ?"},
+		{"claims that agree with their entries", `SELECT count(*) FROM claims c JOIN entries e ON e.epoch = c.epoch AND e.seq = c.seq
+			WHERE c.epoch = ? AND json_extract(e.line, '$.kind') = 'claim' AND json_extract(e.line, '$.body.block') = lower(hex(c.block))
+			AND json_extract(e.line, '$.body.pack') = c.pack AND json_extract(e.line, '$.body.ticket') = c.ticket AND json_extract(e.line, '$.body.round') = c.round`},
+		{"print jobs that agree with their entries", `SELECT count(*) FROM prints p JOIN entries e ON e.epoch = p.epoch AND e.seq = p.seq
+			WHERE p.epoch = ? AND json_extract(e.line, '$.kind') = 'claim' AND json_extract(e.line, '$.body.amount_minor') = p.amount`},
+	} {
+		var n int64
+		if err := l.db.QueryRowContext(ctx, table.count, l.epoch).Scan(&n); err != nil {
+			return fmt.Errorf("%w: %s: %w", ErrDamaged, table.what, err)
+		}
+		if n != c.Claims {
+			return fmt.Errorf("%w: %d claims in the chain, %d %s", ErrDamaged, c.Claims, n, table.what)
+		}
 	}
-	if claims != c.Claims {
-		return c, fmt.Errorf("%w: %d claims in the chain, %d in the table of claims", ErrDamaged, c.Claims, claims)
-	}
-	return c, nil
+	return nil
 }
 
 func (c *Check) add(e Entry) error {

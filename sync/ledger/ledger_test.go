@@ -231,6 +231,8 @@ func TestVerifyFindsEveryChangeInTheMiddle(t *testing.T) {
 		"an amount changed":   `UPDATE entries SET line = CAST(replace(CAST(line AS TEXT), '"amount_minor":2000', '"amount_minor":9000') AS BLOB) WHERE seq = 2`,
 		"an entry removed":    `DELETE FROM entries WHERE seq = 2`,
 		"a claim removed":     `DELETE FROM claims WHERE seq = 2`,
+		"a claim of another":  `UPDATE claims SET ticket = 999 WHERE seq = 2`,
+		"a job's amount":      `UPDATE prints SET amount = 1 WHERE seq = 2`,
 		"two entries swapped": `UPDATE entries SET line = (SELECT line FROM entries f WHERE f.seq = 5 - entries.seq) WHERE seq IN (2, 3)`,
 	} {
 		dir := t.TempDir()
@@ -248,7 +250,7 @@ func TestVerifyFindsEveryChangeInTheMiddle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, q := range []string{"DROP TRIGGER entries_stay", "DROP TRIGGER entries_kept", "DROP TRIGGER claims_kept", sabotage} {
+		for _, q := range []string{"DROP TRIGGER entries_stay", "DROP TRIGGER entries_kept", "DROP TRIGGER claims_kept", "DROP TRIGGER claims_stay", sabotage} {
 			if _, err := db.Exec(q); err != nil {
 				t.Fatal(err)
 			}
@@ -266,7 +268,7 @@ func TestVerifyFindsEveryChangeInTheMiddle(t *testing.T) {
 func TestEntriesCannotBeChangedThroughSQL(t *testing.T) {
 	l := openTest(t, options(t.TempDir()))
 	record(t, l, claim(t, 1))
-	for _, q := range []string{"UPDATE entries SET line = x''", "DELETE FROM entries", "UPDATE claims SET amount = 1", "DELETE FROM claims"} {
+	for _, q := range []string{"UPDATE entries SET line = x''", "DELETE FROM entries", "UPDATE claims SET seq = 1", "DELETE FROM claims"} {
 		if _, err := l.db.Exec(q); err == nil || !strings.Contains(err.Error(), "never") {
 			t.Errorf("%s: %v", q, err)
 		}

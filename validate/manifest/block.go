@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mattn/go-sqlite3"
 
@@ -55,7 +56,8 @@ type Block struct {
 	pepper  Pepper
 	groups  []Hash
 	damage  error
-	mu      sync.Mutex // one connection, one statement at a time
+	hurt    atomic.Bool // a look-up has met damage that opening could not see
+	mu      sync.Mutex  // one connection, one statement at a time
 	db      *sql.DB
 	chunkAt *sql.Stmt
 	leaves  *sql.Stmt
@@ -95,10 +97,10 @@ func open(ctx context.Context, path string, keys Keys) (*Block, error) {
 func (b *Block) readHeader(ctx context.Context, keys Keys) error {
 	var id int
 	if err := b.db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
+		return fmt.Errorf("%w (or it never was a manifest): %w", ErrDamaged, err)
 	}
 	if id != ApplicationID {
-		return fmt.Errorf("%w: not a grattoir manifest (application id %#x)", ErrDamaged, id)
+		return fmt.Errorf("%w (or it never was a manifest): application id %#x", ErrDamaged, id)
 	}
 	var notes, size int
 	var signed []byte
@@ -204,8 +206,13 @@ func (b *Block) Close() error { return b.db.Close() }
 // Path is where the file lies.
 func (b *Block) Path() string { return b.path }
 
-// Damage is nil, or why the block answers nothing.
-func (b *Block) Damage() error { return b.damage }
+// Damage is nil, or why the block answers nothing, or not for all its tickets.
+func (b *Block) Damage() error {
+	if b.damage == nil && b.hurt.Load() {
+		return fmt.Errorf("%w: a chunk that was asked for does not match the signed root", ErrDamaged)
+	}
+	return b.damage
+}
 
 // Open proves what the code of one ticket is worth: its tier, 0 for an authentic
 // loser. The errors are ErrNotInBlock, ErrNotAuthentic, ErrNeedsPepper and ErrDamaged;
@@ -222,6 +229,9 @@ func (b *Block) Open(ctx context.Context, c ticket.Code) (tier int, err error) {
 		return 0, fmt.Errorf("ticket %v: %w", c, ErrNeedsPepper)
 	}
 	chunk, err := b.chunk(ctx, int(i/ChunkTickets))
+	if err != nil && ctx.Err() == nil {
+		b.hurt.Store(true)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("ticket %v: %w", c, err)
 	}

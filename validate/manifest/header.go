@@ -299,7 +299,7 @@ func (h Header) chunkLen(c int) int {
 }
 
 // ErrSignature means that a header is not signed by enough of the keys asked for.
-var ErrSignature = errors.New("header is not signed by a key of the ring")
+var ErrSignature = errors.New("not signed by any key given: a wrong key, or not this lottery's manifest")
 
 // Keys is a key ring: whose signatures count, and how many of them a manifest needs.
 type Keys struct {
@@ -333,7 +333,7 @@ func NewKeys(need int, public ...string) (Keys, error) {
 func (k Keys) verify(signed []byte) (Header, error) {
 	n, err := note.Open(signed, note.VerifierList(k.verifiers...))
 	if err != nil {
-		return Header{}, fmt.Errorf("%w: %w", ErrSignature, err)
+		return Header{}, fmt.Errorf("%w (%w)", ErrSignature, err)
 	}
 	if len(n.Sigs) < k.need { // note.Open counts each key once
 		return Header{}, fmt.Errorf("%w: %d of %d signatures needed", ErrSignature, len(n.Sigs), k.need)

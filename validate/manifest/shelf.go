@@ -1,10 +1,12 @@
 package manifest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"grattoir/validate"
@@ -15,7 +17,7 @@ import (
 type Shelf struct {
 	mu      sync.RWMutex
 	blocks  map[string][]*Block // by game code, as printed
-	known   map[string]bool     // game codes known from a catalogue
+	known   map[string]bool     // game codes known from a catalogue, without leading zeros
 	unread  []string            // files whose header did not verify
 	layouts []ticket.Layout
 }
@@ -25,32 +27,34 @@ func NewShelf() *Shelf {
 	return &Shelf{blocks: map[string][]*Block{}, known: map[string]bool{}, layouts: ticket.Shipped()}
 }
 
-// Put adds an open block. Two blocks that claim the same packs of one game code are
-// refused, unless they are the same block: then the higher serial stays.
+// ErrOverlap means that two blocks claim the same packs of one game code. Both stay on
+// the shelf; the tickets of the shared packs are answered with damage, because nobody
+// here can tell which file is theirs.
+var ErrOverlap = errors.New("two blocks claim the same packs")
+
+// Put adds an open block. A newer issue of a block takes the place of the older one,
+// and a whole copy that of a damaged one. ErrOverlap is a warning: the block is added.
 func (s *Shelf) Put(b *Block) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := b.Header
-	list := s.blocks[h.GameCode]
-	for i, old := range list {
+	var overlaps error
+	for i, old := range s.blocks[h.GameCode] {
 		switch {
-		case old.Header.Block == h.Block && old.Header.Serial < h.Serial:
-			list[i] = b
-			return nil
 		case old.Header.Block == h.Block:
+			if old.Header.Serial < h.Serial || old.Header.Serial == h.Serial && old.Damage() != nil && b.Damage() == nil {
+				s.blocks[h.GameCode][i] = b
+			}
 			return nil
 		case overlap(old.Header, h):
-			return fmt.Errorf("block %v covers packs of game code %s that block %v has already", h.Block, h.GameCode, old.Header.Block)
+			overlaps = fmt.Errorf("%w: block %v and block %v, game code %s: take the wrong file away", ErrOverlap, h.Block, old.Header.Block, h.GameCode)
 		}
 	}
-	s.blocks[h.GameCode] = append(list, b)
-	for _, l := range s.layouts {
-		if l.Equal(h.Layout) {
-			return nil
-		}
+	s.blocks[h.GameCode] = append(s.blocks[h.GameCode], b)
+	if !slices.ContainsFunc(s.layouts, h.Layout.Equal) {
+		s.layouts = append(s.layouts, h.Layout)
 	}
-	s.layouts = append(s.layouts, h.Layout)
-	return nil
+	return overlaps
 }
 
 func overlap(a, b Header) bool {
@@ -60,19 +64,20 @@ func overlap(a, b Header) bool {
 	return a.FirstPack <= last(b) && b.FirstPack <= last(a)
 }
 
-// Damaged notes a file whose header could not be read, so that a ticket which no
+// Unreadable notes the files whose header could not be read, so that a ticket which no
 // other block explains is answered with damage and not with a missing block.
-func (s *Shelf) Damaged(path string) {
+func (s *Shelf) Unreadable(files ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.unread = append(s.unread, path)
+	s.unread = files
 }
 
-// Know tells the shelf of a game code that exists though no block of it may be here.
+// Know tells the shelf of a game code, padded or not, that exists though no block of
+// it may be here.
 func (s *Shelf) Know(gameCode string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.known[gameCode] = true
+	s.known[strings.TrimLeft(gameCode, "0")] = true
 }
 
 // Layouts are the layouts a scan may be in.
@@ -91,42 +96,19 @@ func (s *Shelf) Blocks() []*Block {
 		all = append(all, list...)
 	}
 	slices.SortFunc(all, func(a, b *Block) int {
-		if c := compare(a.Header.GameCode, b.Header.GameCode); c != 0 {
-			return c
-		}
-		return int(int64(a.Header.FirstPack) - int64(b.Header.FirstPack))
+		return cmp.Or(cmp.Compare(a.Header.GameCode, b.Header.GameCode), cmp.Compare(a.Header.FirstPack, b.Header.FirstPack))
 	})
 	return all
-}
-
-func compare(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // Open says what the blocks prove about a code. The error, when there is one, is the
 // technician's detail of a Damaged finding; the finding stands without it.
 func (s *Shelf) Open(ctx context.Context, c ticket.Code) (validate.Opened, error) {
 	o := validate.Opened{Code: c}
-	b, known := s.find(c)
+	b, none, err := s.find(c)
 	if b == nil {
-		s.mu.RLock()
-		defer s.mu.RUnlock()
-		switch {
-		case len(s.unread) > 0:
-			o.Finding = validate.Damaged
-			return o, fmt.Errorf("ticket %v: %w: %d files have no readable header", c, ErrDamaged, len(s.unread))
-		case known:
-			o.Finding = validate.NoBlock
-		default:
-			o.Finding = validate.NoGame
-		}
-		return o, nil
+		o.Finding = none
+		return o, err
 	}
 	h := b.Header
 	o.Block, o.Game, o.GameName, o.Emission, o.Number = h.Block, h.Game, h.Name, h.Emission, h.Number
@@ -150,15 +132,26 @@ func (s *Shelf) Open(ctx context.Context, c ticket.Code) (validate.Opened, error
 	return o, err
 }
 
-// find returns the block with the code's pack, and whether its game code is known.
-func (s *Shelf) find(c ticket.Code) (*Block, bool) {
+// find returns the one block with the code's pack, or why there is none to ask.
+func (s *Shelf) find(c ticket.Code) (found *Block, none validate.Finding, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	list := s.blocks[c.Game]
-	for _, b := range list {
-		if b.Header.HasPack(c.Pack) {
-			return b, true
+	for _, b := range s.blocks[c.Game] {
+		if !b.Header.HasPack(c.Pack) {
+			continue
 		}
+		if found != nil {
+			return nil, validate.Damaged, fmt.Errorf("ticket %v: %w", c, ErrOverlap)
+		}
+		found = b
 	}
-	return nil, len(list) > 0 || s.known[c.Game]
+	switch {
+	case found != nil:
+		return found, "", nil
+	case len(s.unread) > 0:
+		return nil, validate.Damaged, fmt.Errorf("ticket %v: %w: %d files have no readable header", c, ErrDamaged, len(s.unread))
+	case len(s.blocks[c.Game]) > 0 || s.known[strings.TrimLeft(c.Game, "0")]:
+		return nil, validate.NoBlock, nil
+	}
+	return nil, validate.NoGame, nil
 }

@@ -28,26 +28,30 @@ type Policy struct {
 // None is the policy of a question that asks none: a check with no daemon. Every winner is pay.
 func None() Policy { return Policy{Version: "none", unlimited: true} }
 
-// Validate refuses limits that contradict themselves.
+// Validate refuses limits that contradict themselves, naming them as configuration and
+// policy files do.
 func (p Policy) Validate() error {
 	var errs []error
 	if p.Version == "" || p.Version == "none" {
-		errs = append(errs, fmt.Errorf("version %q: give the policy a name of its own", p.Version))
+		errs = append(errs, fmt.Errorf("version = %q: give the policy a name of its own", p.Version))
 	}
 	if len(p.Currency) != 3 {
-		errs = append(errs, fmt.Errorf("currency %q: want three letters, as EUR", p.Currency))
+		errs = append(errs, fmt.Errorf("currency = %q: want three letters, as EUR", p.Currency))
 	}
 	if p.ShopLimit <= 0 {
-		errs = append(errs, fmt.Errorf("shop limit %d: want more than 0", p.ShopLimit))
+		errs = append(errs, fmt.Errorf("shop_limit_minor = %d: want more than 0", p.ShopLimit))
 	}
-	for name, a := range map[string]money.Amount{"cash confirmation for one prize": p.ConfirmCashPrize,
-		"cash confirmation for a total": p.ConfirmCashTotal, "identity for one prize": p.IdentityPrize, "identity for a total": p.IdentityTotalOver} {
-		if a < 0 {
-			errs = append(errs, fmt.Errorf("%s %d: want 0 (never) or more", name, a))
+	for _, limit := range []struct {
+		name   string
+		amount money.Amount
+	}{{"confirm_cash_prize_minor", p.ConfirmCashPrize}, {"confirm_cash_total_minor", p.ConfirmCashTotal},
+		{"identity_prize_minor", p.IdentityPrize}, {"identity_total_over_minor", p.IdentityTotalOver}} {
+		if limit.amount < 0 {
+			errs = append(errs, fmt.Errorf("%s = %d: want 0 (never) or more", limit.name, limit.amount))
 		}
 	}
 	if p.ClaimDays < 1 || p.ClaimDays > 3650 {
-		errs = append(errs, fmt.Errorf("claim period of %d days: want 1 to 3650", p.ClaimDays))
+		errs = append(errs, fmt.Errorf("claim_days = %d: want 1 to 3650", p.ClaimDays))
 	}
 	return errors.Join(errs...)
 }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -84,7 +85,11 @@ func Main(root *cobra.Command) int {
 	root.SilenceErrors = true
 	root.SilenceUsage = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return Usagef("%w\nTry: %s --help", err, cmd.CommandPath())
+		text, number, _ := strings.Cut(err.Error(), ": strconv.")
+		if number != "" {
+			text += ": want a whole number"
+		}
+		return Usagef("%s\nTry: %s --help", text, cmd.CommandPath())
 	})
 	err := root.ExecuteContext(ctx)
 	if err == nil {
@@ -105,7 +110,7 @@ func Main(root *cobra.Command) int {
 func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			return Usagef("%w\nTry: %s --help", err, cmd.CommandPath())
+			return Usagef("%d words after %s; it is written: %s\nTry: %s --help", len(args), cmd.Name(), cmd.Use, cmd.CommandPath())
 		}
 		return nil
 	}
@@ -120,6 +125,10 @@ func Group(use, short string, children ...*cobra.Command) *cobra.Command {
 		return Usagef("%s needs one of the commands above", cmd.CommandPath())
 	}
 	cmd.AddCommand(children...)
+	for _, c := range children { // a group's example is the first of each of its commands
+		first, _, _ := strings.Cut(c.Example, "\n")
+		cmd.Example = strings.TrimPrefix(cmd.Example+"\n"+first, "\n")
+	}
 	return cmd
 }
 

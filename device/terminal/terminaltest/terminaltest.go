@@ -64,9 +64,12 @@ func (s *Shelf) Layouts() []ticket.Layout { return s.layouts }
 
 // Open finds the ticket. Another secret of a known ticket is a counterfeit of its
 // block; what else is known of the code (pack, game) gives the other findings.
-func (s *Shelf) Open(_ context.Context, c ticket.Code) (validate.Opened, error) {
+func (s *Shelf) Open(ctx context.Context, c ticket.Code) (validate.Opened, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := ctx.Err(); err != nil { // a file that could not be read
+		return validate.Opened{Finding: validate.Damaged, Code: c}, err
+	}
 	if s.fault != nil {
 		return validate.Opened{Finding: validate.Damaged, Code: c}, s.fault
 	}

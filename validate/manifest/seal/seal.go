@@ -39,6 +39,10 @@ type Order struct {
 	Emission string
 	Number   int // block number in the emission
 	Serial   int // issue of this block's manifest, from 1
+	// Reissue is the header of the issue before. It is required for a serial above 1,
+	// and gives the block its id: claims are kept by block id, and a second id for the
+	// same tickets would let them be paid again.
+	Reissue  *manifest.Header
 	Currency string
 	Price    money.Amount
 	Internet bool
@@ -73,6 +77,11 @@ func Seal(ctx context.Context, tickets io.Reader, o Order, path string) (Result,
 	if bits := o.Layout.SecretBits(); bits < manifest.MinSecretBits {
 		return Result{}, fmt.Errorf("layout %s has %d bits of secret, sealing needs at least %d", o.Layout.Name, bits, manifest.MinSecretBits)
 	}
+	if old := o.Reissue; o.Serial > 1 && old == nil {
+		return Result{}, fmt.Errorf("serial %d: name the issue before, whose block id it keeps", o.Serial)
+	} else if old != nil && o.Serial <= old.Serial {
+		return Result{}, fmt.Errorf("serial %d: the issue before has %d, a new one has more", o.Serial, old.Serial)
+	}
 	list, err := readTickets(ctx, tickets, o.Layout, o.Progress)
 	if err != nil {
 		return Result{}, err
@@ -81,7 +90,7 @@ func Seal(ctx context.Context, tickets io.Reader, o Order, path string) (Result,
 	if err != nil {
 		return Result{}, err
 	}
-	if _, err := rand.Read(block.header.Block[:]); err != nil {
+	if err := block.name(o); err != nil {
 		return Result{}, err
 	}
 	if err := block.write(ctx, o, path); err != nil {
@@ -96,6 +105,23 @@ func Seal(ctx context.Context, tickets io.Reader, o Order, path string) (Result,
 		return Result{}, err
 	}
 	return Result{Header: block.header, SHA256: sum, Size: info.Size()}, nil
+}
+
+// name gives the block its id: a new random one, or that of the issue before.
+func (a *arranged) name(o Order) error {
+	old := o.Reissue
+	if old == nil {
+		_, err := rand.Read(a.header.Block[:])
+		return err
+	}
+	h := a.header
+	same := old.Game == h.Game && old.Emission == h.Emission && old.Number == h.Number && old.GameCode == h.GameCode && old.Tickets == h.Tickets &&
+		old.FirstPack == h.FirstPack && old.PackSize == h.PackSize && old.FirstTicket == h.FirstTicket && old.Layout.Equal(h.Layout)
+	if !same {
+		return fmt.Errorf("this is no new issue of block %v: game, emission, block number, packs and layout must be the same", old.Block)
+	}
+	a.header.Block = old.Block
+	return nil
 }
 
 // arranged are the tickets of one block in the order of their index.
@@ -268,7 +294,7 @@ func (a *arranged) write(ctx context.Context, o Order, path string) (err error) 
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, ".sealing-*")
 	if err != nil {
-		return err
+		return fmt.Errorf("folder %s: %w", dir, errors.Unwrap(err))
 	}
 	temp, err := filepath.Abs(f.Name())
 	if err != nil {

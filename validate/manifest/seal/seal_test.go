@@ -373,27 +373,125 @@ func TestTicketOfAnotherGameOrLayoutIsNotInTheBlock(t *testing.T) {
 	}
 }
 
-func TestShelfKeepsOneBlockForEachPackAndTheNewestIssueOfIt(t *testing.T) {
-	f := newFixture(t, 600)
+// TestPacksThatTwoBlocksClaimAreAnsweredWithDamage: a genuine winner of one must not be
+// looked up in the other, where it would be a forgery, nor be paid under two names.
+func TestPacksThatTwoBlocksClaimAreAnsweredWithDamage(t *testing.T) {
+	f := newFixture(t, 600) // packs 10 to 19
 	first, _ := f.seal(t)
-	second, _ := f.seal(t) // the same packs under another block id
-	shelf := manifest.NewShelf()
-	a := open(t, first, f.keys)
-	if err := shelf.Put(a); err != nil {
+	var csv bytes.Buffer
+	later := Sample{Layout: ticket.G40(), GameCode: "399", Tickets: 600, FirstPack: 15, PackSize: 60, Tiers: smallTiers, Seed: "later"}
+	if err := later.Write(&csv, func(int64) {}); err != nil {
 		t.Fatal(err)
 	}
-	if err := shelf.Put(open(t, second, f.keys)); err == nil {
-		t.Fatal("two blocks answer for one pack")
-	}
-	newer := *open(t, first, f.keys)
-	newer.Header.Serial = 2
-	for _, b := range []*manifest.Block{&newer, a} { // an older issue never comes back
-		if err := shelf.Put(b); err != nil {
+	g := f
+	g.csv = csv.Bytes()
+	second, _ := g.seal(t)
+	for _, order := range [][]string{{first, second}, {second, first}} {
+		shelf := manifest.NewShelf()
+		if err := shelf.Put(open(t, order[0], f.keys)); err != nil {
 			t.Fatal(err)
+		}
+		if err := shelf.Put(open(t, order[1], f.keys)); !errors.Is(err, manifest.ErrOverlap) {
+			t.Fatal(err)
+		}
+		for _, tickets := range []fixture{f, g} {
+			tickets.eachTicket(t, func(c ticket.Code, _ money.Amount) {
+				want := validate.Authentic
+				if c.Pack >= 15 && c.Pack <= 19 {
+					want = validate.Damaged
+				}
+				if o, _ := shelf.Open(context.Background(), c); o.Finding != want {
+					t.Fatalf("pack %d: %s, want %s", c.Pack, o.Finding, want)
+				}
+			})
+		}
+	}
+}
+
+func TestNewestIssueOfABlockStaysOnTheShelf(t *testing.T) {
+	f := newFixture(t, 600)
+	path, res := f.seal(t)
+	old := open(t, path, f.keys)
+	again := f
+	again.order.Serial, again.order.Reissue = 2, &res.Header
+	next, second := again.seal(t)
+	if second.Header.Block != res.Header.Block || second.Header.Serial != 2 {
+		t.Fatalf("reissued as %v, serial %d", second.Header.Block, second.Header.Serial)
+	}
+	newer := open(t, next, f.keys)
+	for _, order := range [][]*manifest.Block{{old, newer}, {newer, old}} { // an older issue never comes back
+		shelf := manifest.NewShelf()
+		for _, b := range order {
+			if err := shelf.Put(b); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if list := shelf.Blocks(); len(list) != 1 || list[0].Header.Serial != 2 {
 			t.Fatalf("%d blocks, serial %d", len(list), list[0].Header.Serial)
 		}
+	}
+}
+
+// TestReissueOfAnotherBlockIsRefused: claims are kept by block id, so a block sealed
+// again under a new one would pay its tickets again.
+func TestReissueOfAnotherBlockIsRefused(t *testing.T) {
+	f := newFixture(t, 600)
+	_, res := f.seal(t)
+	for name, change := range map[string]func(o *Order, old *manifest.Header){
+		"a later issue without the old one": func(o *Order, _ *manifest.Header) { o.Serial, o.Reissue = 2, nil },
+		"the same serial":                   func(o *Order, _ *manifest.Header) { o.Serial = 1 },
+		"other packs":                       func(_ *Order, old *manifest.Header) { old.FirstPack = 500 },
+		"another emission":                  func(_ *Order, old *manifest.Header) { old.Emission = "2" },
+	} {
+		old := res.Header
+		g := f
+		g.order.Serial, g.order.Reissue = 2, &old
+		change(&g.order, &old)
+		if _, err := Seal(context.Background(), bytes.NewReader(g.csv), g.order, filepath.Join(t.TempDir(), "b")); err == nil {
+			t.Errorf("%s: sealed", name)
+		}
+	}
+}
+
+func TestWholeCopyOfADamagedManifestAnswersInItsPlace(t *testing.T) {
+	f := newFixture(t, 600)
+	path, _ := f.seal(t)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := filepath.Join(t.TempDir(), "bad.manifest")
+	db, err := sql.Open("sqlite3", "file:"+path+"?mode=ro&immutable=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var leaf []byte
+	if err := db.QueryRow("SELECT hash FROM leaves WHERE chunk = 0").Scan(&leaf); err != nil {
+		t.Fatal(err)
+	}
+	text[bytes.Index(text, leaf)] ^= 1 // the header stays readable
+	if err := os.WriteFile(bad, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	damaged, err := manifest.Open(context.Background(), bad, f.keys)
+	if damaged == nil || !errors.Is(err, manifest.ErrDamaged) {
+		t.Fatalf("%v", err)
+	}
+	defer damaged.Close()
+	whole := open(t, path, f.keys)
+	for _, order := range [][]*manifest.Block{{damaged, whole}, {whole, damaged}} {
+		shelf := manifest.NewShelf()
+		for _, b := range order {
+			if err := shelf.Put(b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.eachTicket(t, func(c ticket.Code, _ money.Amount) {
+			if o, err := shelf.Open(context.Background(), c); o.Finding != validate.Authentic {
+				t.Fatalf("%s %v", o.Finding, err)
+			}
+		})
 	}
 }
 
@@ -506,7 +604,7 @@ func TestShelfTellsGameBlockAndTicketApart(t *testing.T) {
 	if err := shelf.Put(open(t, path, f.keys)); err != nil {
 		t.Fatal(err)
 	}
-	shelf.Know("00462")
+	shelf.Know("462")
 	for _, c := range []struct {
 		game   string
 		pack   uint32
@@ -530,7 +628,7 @@ func TestShelfTellsGameBlockAndTicketApart(t *testing.T) {
 			t.Errorf("%v: %s, want %s", code, o.Finding, c.want)
 		}
 	}
-	shelf.Damaged("other.manifest")
+	shelf.Unreadable("other.manifest")
 	code, err := ticket.Make(ticket.G40(), "399", 9, 0, strings.Repeat("3", 22))
 	if err != nil {
 		t.Fatal(err)
