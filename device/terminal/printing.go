@@ -17,22 +17,19 @@ func (t *Terminal) Run(ctx context.Context) {
 		t.printAll(ctx)
 		t.refresh(ctx)
 		t.reconsider(ctx)
-		var again <-chan time.Time
-		if len(t.unmarked) > 0 { // the ledger would not store how far a slip has come
-			again = time.After(markAgain)
-		}
 		select {
 		case <-ctx.Done():
 		case <-t.queue:
 		case <-printerChanged:
-		case <-again:
+		case <-time.After(lookAgain):
 		}
 	}
 	t.release(context.WithoutCancel(ctx))
 }
 
-// markAgain is how soon a print mark that could not be stored is tried again.
-const markAgain = 2 * time.Second
+// lookAgain is how soon the ledger is asked again with nothing having happened: a disk
+// may have been freed, and a print mark that could not be stored can be tried again.
+const lookAgain = 3 * time.Second
 
 // reconsider decides anew about a ticket that only the printer kept from being paid,
 // once the printer is ready: the clerk need not scan it again.

@@ -10,10 +10,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/mattn/go-sqlite3"
 	"golang.org/x/sys/unix"
 
 	"grattoir/validate"
@@ -67,15 +70,19 @@ var (
 // Ledger is an open ledger. It is safe for concurrent use.
 type Ledger struct {
 	opt   Options
-	db    *sql.DB
+	db    *sql.DB // the one connection that writes
+	read  *sql.DB // readers see what is committed, and need not wait while a commit is synced
 	lock  *lockFile
 	mu    sync.Mutex // one writer; contexts can leave a mutex's queue no faster than SQLite's, so keep acts short
 	epoch int64
 	seq   int64
 	prev  Hash
 
-	changed   chan struct{} // closed at the next entry
-	allowance *Allowance    // central's, nil before its first acknowledgement
+	changed chan struct{}   // closed at the next entry
+	counts  validate.Unsent // of the current epoch
+	waiting map[int64]bool  // entries of the current epoch whose slip waits
+
+	allowance *Allowance // central's, nil before its first acknowledgement
 }
 
 // Head is the end of the journal.
@@ -94,6 +101,12 @@ func (l *Ledger) Head() Head {
 
 // Writable is nil when a claim could be committed now.
 func (l *Ledger) Writable() error {
+	l.mu.Lock()
+	err := l.certain()
+	l.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	var fs unix.Statfs_t
 	if err := unix.Statfs(l.opt.Path, &fs); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotWritable, err)
@@ -138,8 +151,8 @@ func (l *Ledger) Record(ctx context.Context, c validate.Claim) (validate.Receipt
 	} else if r.ID != "" {
 		return r, nil
 	}
-	if err := l.within(ctx, tx, c.Amount); err != nil {
-		return validate.Receipt{}, err
+	if u := l.counts; !l.bound().allows(u, c.Amount) {
+		return validate.Receipt{}, fmt.Errorf("%w: %d claims of %d minor units above the acknowledged entry %d", ErrAllowance, u.Claims, u.Money, u.Acked)
 	}
 	line, m, err := l.line(KindClaim, body)
 	if err != nil {
@@ -161,21 +174,38 @@ func (l *Ledger) Record(ctx context.Context, c validate.Claim) (validate.Receipt
 		}
 	}
 	if err := tx.Commit(); err != nil {
-		// The commit may have reached the disk all the same. The next Open tells; until
-		// then this process appends nothing, so that no sequence number gets two bodies.
-		l.seq = -1
+		l.doubt(ctx, err)
 		return validate.Receipt{}, fmt.Errorf("%w: %w", ErrNotWritable, err)
 	}
 	l.seq, l.prev = seq, hash
+	l.waiting[seq] = true
+	l.count(c.Amount, m.Device)
 	close(l.changed)
 	l.changed = make(chan struct{})
 	return validate.Receipt{Claim: c, Number: validate.EntryNumber{Epoch: l.epoch, Seq: seq}, Terminal: l.opt.Terminal,
 		At: m.Device, Trusted: m.Trusted, Print: validate.Sending, Copies: 1}, nil
 }
 
+// doubt is called when a commit returned an error. A full disk is none: SQLite has
+// rolled back, and the head read again proves it. After anything else the commit may
+// have reached the disk, or may be readable and not durable: the next Open tells, and
+// until then this process appends nothing, so that no number gets two bodies.
+func (l *Ledger) doubt(ctx context.Context, err error) {
+	before := l.seq
+	l.seq = -1
+	var code sqlite3.Error
+	if !errors.As(err, &code) || code.Code != sqlite3.ErrFull && code.Code != sqlite3.ErrBusy {
+		return
+	}
+	var now int64
+	if err := l.db.QueryRowContext(ctx, "SELECT coalesce(max(seq), 0) FROM entries WHERE epoch = ?", l.epoch).Scan(&now); err == nil && now == before {
+		l.seq = before
+	}
+}
+
 func (l *Ledger) opening(c validate.Claim) ([]byte, error) {
-	if l.seq < 0 {
-		return nil, fmt.Errorf("%w: an earlier commit ended in doubt: restart the terminal's program", ErrNotWritable)
+	if err := l.certain(); err != nil {
+		return nil, err
 	}
 	if len(c.ID) != 32 || c.Ticket.Block == (validate.BlockID{}) || c.Tier < 1 || c.Amount <= 0 {
 		return nil, fmt.Errorf("claim %q of tier %d and %d minor units: not a whole claim", c.ID, c.Tier, c.Amount)
@@ -200,17 +230,6 @@ func (l *Ledger) standing(ctx context.Context, tx *sql.Tx, c validate.Claim) (va
 	return r, fmt.Errorf("%w: entry %v", ErrPaid, r.Number)
 }
 
-func (l *Ledger) within(ctx context.Context, tx *sql.Tx, amount money.Amount) error {
-	u, err := l.unsent(ctx, tx)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrNotWritable, err)
-	}
-	if !l.bound().allows(u, amount) {
-		return fmt.Errorf("%w: %d claims of %d minor units above the acknowledged entry %d", ErrAllowance, u.Claims, u.Money, u.Acked)
-	}
-	return nil
-}
-
 func (a Allowance) allows(u validate.Unsent, amount money.Amount) bool {
 	if a.Claims > 0 && u.Claims+1 > a.Claims {
 		return false
@@ -229,6 +248,9 @@ func (l *Ledger) Allows(ctx context.Context, amount money.Amount) (bool, error) 
 func (l *Ledger) line(kind Kind, body []byte) ([]byte, Moment, error) {
 	m := l.opt.Moment()
 	m.Device = m.Device.UTC().Truncate(time.Millisecond)
+	if y := m.Device.Year(); y < 0 || y > 9999 {
+		m.Device = time.Time{} // a clock gone wild; the time is a hint, the entry is not
+	}
 	e := Entry{Version: EntryVersion, Terminal: l.opt.Terminal, Epoch: l.epoch, Seq: l.seq + 1, Boot: m.Boot, MonoMS: m.Mono.Milliseconds(),
 		Time: timeText(m.Device), Trusted: timeText(m.Trusted), Kind: kind, Body: body, Prev: l.prev.String()}
 	line, err := e.encode()
@@ -238,8 +260,46 @@ func (l *Ledger) line(kind Kind, body []byte) ([]byte, Moment, error) {
 	return line, m, err
 }
 
-// Unsent counts the claims above the acknowledged entry.
-func (l *Ledger) Unsent(ctx context.Context) (validate.Unsent, error) { return l.unsent(ctx, l.db) }
+// Unsent counts the claims above the acknowledged entry. The count is kept, not
+// made each time: a terminal may have paid for months without being acknowledged.
+func (l *Ledger) Unsent(context.Context) (validate.Unsent, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.counts, nil
+}
+
+// count adds a claim that was just committed.
+func (l *Ledger) count(amount money.Amount, at time.Time) {
+	if l.counts.Oldest.IsZero() {
+		l.counts.Oldest = at
+	}
+	l.counts.Claims++
+	l.counts.Money += amount
+}
+
+// loadCounts counts the unsent claims and the slips that wait, at open and after an
+// acknowledgement.
+func (l *Ledger) loadCounts(ctx context.Context) error {
+	u, err := l.unsent(ctx, l.db)
+	if err != nil {
+		return err
+	}
+	rows, err := l.db.QueryContext(ctx, "SELECT seq FROM prints WHERE epoch = ? AND state IN ('sending', 'held')", l.epoch)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	waiting := map[int64]bool{}
+	for rows.Next() {
+		var seq int64
+		if err := rows.Scan(&seq); err != nil {
+			return err
+		}
+		waiting[seq] = true
+	}
+	l.counts, l.waiting = u, waiting
+	return rows.Err()
+}
 
 type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
@@ -261,7 +321,7 @@ func (l *Ledger) unsent(ctx context.Context, q querier) (validate.Unsent, error)
 
 // Paid returns the claim of the ticket's highest round, nil when it has none.
 func (l *Ledger) Paid(ctx context.Context, t validate.TicketKey) (*validate.Receipt, error) {
-	r, err := l.receipt(ctx, l.db, ofTicket+" ORDER BY c.round DESC LIMIT 1", t.Block[:], t.Pack, t.Number)
+	r, err := l.receipt(ctx, l.read, ofTicket+" ORDER BY c.round DESC LIMIT 1", t.Block[:], t.Pack, t.Number)
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil
 	}
@@ -270,17 +330,28 @@ func (l *Ledger) Paid(ctx context.Context, t validate.TicketKey) (*validate.Rece
 
 // Receipt returns the claim of an entry, or ErrNotFound.
 func (l *Ledger) Receipt(ctx context.Context, n validate.EntryNumber) (validate.Receipt, error) {
-	return l.receipt(ctx, l.db, "p.epoch = ? AND p.seq = ?", n.Epoch, n.Seq)
+	return l.receipt(ctx, l.read, "p.epoch = ? AND p.seq = ?", n.Epoch, n.Seq)
 }
 
 // Last returns the newest claims, newest first.
 func (l *Ledger) Last(ctx context.Context, n int) ([]validate.Receipt, error) {
-	return l.receipts(ctx, l.db, "1 ORDER BY p.epoch DESC, p.seq DESC LIMIT ?", n)
+	return l.receipts(ctx, l.read, "1 ORDER BY p.epoch DESC, p.seq DESC LIMIT ?", n)
 }
 
 // Unprinted returns the claims whose slip is not known to be out, oldest first.
 func (l *Ledger) Unprinted(ctx context.Context) ([]validate.Receipt, error) {
-	return l.receipts(ctx, l.db, "p.state IN ('sending', 'held') ORDER BY p.epoch, p.seq")
+	l.mu.Lock()
+	waiting := slices.Sorted(maps.Keys(l.waiting))
+	l.mu.Unlock()
+	list := make([]validate.Receipt, 0, len(waiting))
+	for _, seq := range waiting {
+		r, err := l.Receipt(ctx, validate.EntryNumber{Epoch: l.epoch, Seq: seq})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, nil
 }
 
 // ofTicket begins a condition that finds claims by their ticket.
@@ -354,7 +425,11 @@ func (l *Ledger) Mark(ctx context.Context, n validate.EntryNumber, state validat
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	res, err := l.db.ExecContext(ctx, "UPDATE prints SET state = ? WHERE epoch = ? AND seq = ? AND state IN ('sending', 'held', 'unknown')", state, n.Epoch, n.Seq)
-	return oneRow(res, err, "mark entry %v %s", n, state)
+	if err := oneRow(res, err, "mark entry %v %s", n, state); err != nil {
+		return err
+	}
+	l.wait(n, state == validate.Sending || state == validate.Held)
+	return nil
 }
 
 // BeginCopy stores, before its first byte is sent, that another copy of the slip is
@@ -366,7 +441,20 @@ func (l *Ledger) BeginCopy(ctx context.Context, n validate.EntryNumber) (validat
 	if err := oneRow(res, err, "begin a copy of entry %v", n); err != nil {
 		return validate.Receipt{}, err
 	}
+	l.wait(n, true)
 	return l.Receipt(ctx, n)
+}
+
+// wait keeps the set of slips that wait.
+func (l *Ledger) wait(n validate.EntryNumber, waits bool) {
+	if n.Epoch != l.epoch {
+		return
+	}
+	if waits {
+		l.waiting[n.Seq] = true
+	} else {
+		delete(l.waiting, n.Seq)
+	}
 }
 
 func oneRow(res sql.Result, err error, format string, args ...any) error {
@@ -398,7 +486,7 @@ func (l *Ledger) Failed(ctx context.Context, t validate.TicketKey) (int, error) 
 // Attempts is how many secrets of a ticket have failed.
 func (l *Ledger) Attempts(ctx context.Context, t validate.TicketKey) (int, error) {
 	var n int
-	err := l.db.QueryRowContext(ctx, "SELECT failed FROM attempts WHERE block = ? AND pack = ? AND ticket = ?", t.Block[:], t.Pack, t.Number).Scan(&n)
+	err := l.read.QueryRowContext(ctx, "SELECT failed FROM attempts WHERE block = ? AND pack = ? AND ticket = ?", t.Block[:], t.Pack, t.Number).Scan(&n)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
@@ -441,25 +529,40 @@ func (l *Ledger) Verify(ctx context.Context) (Check, error) {
 	var c Check
 	c.Head.Epoch = l.epoch
 	var prev Hash
-	err := l.Lines(ctx, l.epoch, 0, func(seq int64, line []byte) error {
-		e, err := ParseEntry(line)
-		switch {
-		case err != nil:
-			return fmt.Errorf("%w: entry %d: %w", ErrDamaged, seq, err)
-		case e.Seq != seq || seq != c.Entries+1 || e.Epoch != l.epoch || e.Terminal != l.opt.Terminal:
-			return fmt.Errorf("%w: entry %d stands at place %d", ErrDamaged, e.Seq, c.Entries+1)
-		case e.Prev != prev.String():
-			return fmt.Errorf("%w: entry %d does not carry the hash of the entry before", ErrDamaged, seq)
-		}
-		prev = hashLine(line)
-		c.Entries++
-		if e.Kind == KindClaim {
-			return c.add(e)
-		}
-		return nil
-	})
+	rows, err := l.read.QueryContext(ctx, "SELECT seq, kind, line, hash FROM entries WHERE epoch = ? ORDER BY seq", l.epoch)
 	if err != nil {
 		return c, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var seq int64
+		var kind Kind
+		var line, hash []byte
+		if err := rows.Scan(&seq, &kind, &line, &hash); err != nil {
+			return c, fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		e, err := ParseEntry(line)
+		own := hashLine(line)
+		switch {
+		case err != nil:
+			return c, fmt.Errorf("%w: entry %d: %w", ErrDamaged, seq, err)
+		case e.Seq != seq || seq != c.Entries+1 || e.Epoch != l.epoch || e.Terminal != l.opt.Terminal:
+			return c, fmt.Errorf("%w: entry %d stands at place %d", ErrDamaged, e.Seq, c.Entries+1)
+		case e.Prev != prev.String():
+			return c, fmt.Errorf("%w: entry %d does not carry the hash of the entry before", ErrDamaged, seq)
+		case string(hash) != string(own[:]) || kind != e.Kind:
+			return c, fmt.Errorf("%w: entry %d: its hash or kind is not that of its line", ErrDamaged, seq)
+		}
+		prev = own
+		c.Entries++
+		if e.Kind == KindClaim {
+			if err := c.add(e); err != nil {
+				return c, err
+			}
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return c, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	c.Head.Seq, c.Head.Hash = c.Entries, prev
 	return c, l.verifyTables(ctx, c)
@@ -474,10 +577,12 @@ func (l *Ledger) verifyTables(ctx context.Context, c Check) error {
 			WHERE c.epoch = ? AND json_extract(e.line, '$.kind') = 'claim' AND json_extract(e.line, '$.body.block') = lower(hex(c.block))
 			AND json_extract(e.line, '$.body.pack') = c.pack AND json_extract(e.line, '$.body.ticket') = c.ticket AND json_extract(e.line, '$.body.round') = c.round`},
 		{"print jobs that agree with their entries", `SELECT count(*) FROM prints p JOIN entries e ON e.epoch = p.epoch AND e.seq = p.seq
-			WHERE p.epoch = ? AND json_extract(e.line, '$.kind') = 'claim' AND json_extract(e.line, '$.body.amount_minor') = p.amount`},
+			WHERE p.epoch = ? AND json_extract(e.line, '$.kind') = 'claim' AND json_extract(e.line, '$.body.amount_minor') = p.amount AND p.copies >= 1
+			AND CAST(json_extract(p.slip, '$.pack') AS INTEGER) = json_extract(e.line, '$.body.pack')
+			AND CAST(json_extract(p.slip, '$.ticket') AS INTEGER) = json_extract(e.line, '$.body.ticket')`},
 	} {
 		var n int64
-		if err := l.db.QueryRowContext(ctx, table.count, l.epoch).Scan(&n); err != nil {
+		if err := l.read.QueryRowContext(ctx, table.count, l.epoch).Scan(&n); err != nil {
 			return fmt.Errorf("%w: %s: %w", ErrDamaged, table.what, err)
 		}
 		if n != c.Claims {
@@ -506,8 +611,7 @@ func (l *Ledger) Terminal() string { return l.opt.Terminal }
 func (l *Ledger) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	err := l.db.Close()
-	return errors.Join(err, l.lock.release())
+	return errors.Join(l.read.Close(), l.db.Close(), l.lock.release())
 }
 
 // clean makes a name safe for a message.

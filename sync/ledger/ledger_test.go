@@ -233,6 +233,12 @@ func TestVerifyFindsEveryChangeInTheMiddle(t *testing.T) {
 		"a claim removed":     `DELETE FROM claims WHERE seq = 2`,
 		"a claim of another":  `UPDATE claims SET ticket = 999 WHERE seq = 2`,
 		"a job's amount":      `UPDATE prints SET amount = 1 WHERE seq = 2`,
+		"a print job removed": `DELETE FROM prints WHERE seq = 2`,
+		"copies set back":     `UPDATE prints SET copies = 0 WHERE seq = 2`,
+		"a slip's ticket":     `UPDATE prints SET slip = CAST(replace(CAST(slip AS TEXT), '"ticket":"001"', '"ticket":"009"') AS BLOB) WHERE seq = 2`,
+		"a stored hash":       `UPDATE entries SET hash = x'00' WHERE seq = 2`,
+		"a stored kind":       `UPDATE entries SET kind = 'other' WHERE seq = 2`,
+		"two claims swapped":  `UPDATE claims SET seq = 5 - seq WHERE seq IN (2, 3)`,
 		"two entries swapped": `UPDATE entries SET line = (SELECT line FROM entries f WHERE f.seq = 5 - entries.seq) WHERE seq IN (2, 3)`,
 	} {
 		dir := t.TempDir()
@@ -262,6 +268,46 @@ func TestVerifyFindsEveryChangeInTheMiddle(t *testing.T) {
 		if _, err := l.Verify(ctx); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestLedgerThatIsGoneIsNotTakenForAFirstStart: an emptied file would make every paid
+// ticket win again.
+func TestLedgerThatIsGoneIsNotTakenForAFirstStart(t *testing.T) {
+	for name, lose := range map[string]func(path string) error{"removed": os.Remove, "emptied": func(p string) error { return os.Truncate(p, 0) }} {
+		opt := options(t.TempDir())
+		l := openTest(t, opt)
+		record(t, l, claim(t, 1))
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := lose(opt.Path); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(context.Background(), opt); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), opt.Path+".lock") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestReadersSeeWhatIsCommittedAndCannotWrite(t *testing.T) {
+	l := openTest(t, options(t.TempDir()))
+	r := record(t, l, claim(t, 1))
+	if _, err := l.read.Exec("INSERT INTO acks(epoch, seq) VALUES(9, 9)"); err == nil {
+		t.Error("a reading connection wrote")
+	}
+	if got, err := l.Receipt(context.Background(), r.Number); err != nil || got.ID != r.ID {
+		t.Errorf("%v %v", got, err)
+	}
+}
+
+func TestClockGoneWildLeavesTheEntryReadable(t *testing.T) {
+	opt := options(t.TempDir())
+	opt.Moment = func() Moment { return Moment{Boot: "b", Device: time.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC)} }
+	l := openTest(t, opt)
+	record(t, l, claim(t, 1))
+	if list, err := l.Unprinted(context.Background()); err != nil || len(list) != 1 || !list[0].At.IsZero() {
+		t.Fatalf("%v %v", list, err)
 	}
 }
 
@@ -385,6 +431,9 @@ func TestKilledWriterLosesNothingItAcknowledged(t *testing.T) {
 		}
 		if err := child.Process.Kill(); err != nil {
 			t.Fatal(err)
+		}
+		for scan.Scan() { // what it named before the signal reached it
+			_, _ = fmt.Sscanf(scan.Text(), "acked %d", &next)
 		}
 		_ = child.Wait()
 		l := openTest(t, options(dir))

@@ -28,12 +28,21 @@ var schema = []string{
 	`CREATE TABLE meta(terminal TEXT NOT NULL, epoch INTEGER NOT NULL) STRICT`,
 	`CREATE TABLE entries(epoch INTEGER NOT NULL, seq INTEGER NOT NULL, kind TEXT NOT NULL, line BLOB NOT NULL, hash BLOB NOT NULL,
 		PRIMARY KEY(epoch, seq)) STRICT, WITHOUT ROWID`,
-	`CREATE TABLE claims(block BLOB NOT NULL, pack INTEGER NOT NULL, ticket INTEGER NOT NULL, round INTEGER NOT NULL, id TEXT NOT NULL UNIQUE,
-		epoch INTEGER NOT NULL, seq INTEGER NOT NULL, amount INTEGER NOT NULL, PRIMARY KEY(block, pack, ticket, round), UNIQUE(epoch, seq),
+	// Which entry pays a ticket. No other index: each one is another page to sync in every payment.
+	`CREATE TABLE claims(block BLOB NOT NULL, pack INTEGER NOT NULL, ticket INTEGER NOT NULL, round INTEGER NOT NULL,
+		epoch INTEGER NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY(block, pack, ticket, round),
 		FOREIGN KEY(epoch, seq) REFERENCES entries(epoch, seq)) STRICT, WITHOUT ROWID`,
-	`CREATE TABLE prints(epoch INTEGER NOT NULL, seq INTEGER NOT NULL, state TEXT NOT NULL, copies INTEGER NOT NULL, slip BLOB NOT NULL,
+	// One row for each claim: its paper, and its amount for the count of what is unsent.
+	`CREATE TABLE prints(epoch INTEGER NOT NULL, seq INTEGER NOT NULL, state TEXT NOT NULL, copies INTEGER NOT NULL, amount INTEGER NOT NULL, slip BLOB NOT NULL,
 		PRIMARY KEY(epoch, seq), FOREIGN KEY(epoch, seq) REFERENCES entries(epoch, seq)) STRICT, WITHOUT ROWID`,
-	`CREATE TABLE acks(epoch INTEGER PRIMARY KEY, seq INTEGER NOT NULL) STRICT`,
+	// What central has countersigned, one row a journal epoch: the position, central's
+	// signed time, and the allowance above it, null before the first.
+	`CREATE TABLE acks(epoch INTEGER PRIMARY KEY, seq INTEGER NOT NULL, time TEXT NOT NULL DEFAULT '', claims INTEGER, minor INTEGER) STRICT`,
+	`CREATE TABLE link(one INTEGER PRIMARY KEY CHECK(one = 1), cursor INTEGER NOT NULL, snapshot INTEGER NOT NULL, issued TEXT NOT NULL) STRICT`,
+	`CREATE TABLE packs(game_code TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL CHECK(last >= first), state TEXT NOT NULL, owner TEXT NOT NULL,
+		epoch INTEGER NOT NULL, PRIMARY KEY(game_code, first)) STRICT, WITHOUT ROWID`,
+	`CREATE TABLE paid_elsewhere(block BLOB NOT NULL, pack INTEGER NOT NULL, ticket INTEGER NOT NULL, terminal TEXT NOT NULL, number TEXT NOT NULL,
+		at TEXT NOT NULL, as_of TEXT NOT NULL, PRIMARY KEY(block, pack, ticket)) STRICT, WITHOUT ROWID`,
 	`CREATE TABLE attempts(block BLOB NOT NULL, pack INTEGER NOT NULL, ticket INTEGER NOT NULL, failed INTEGER NOT NULL,
 		PRIMARY KEY(block, pack, ticket)) STRICT, WITHOUT ROWID`,
 	`CREATE TRIGGER entries_stay BEFORE UPDATE ON entries BEGIN SELECT raise(ABORT, 'entries are never changed'); END`,
@@ -64,16 +73,17 @@ func open(ctx context.Context, opt Options) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Ledger{opt: opt, lock: lock}
+	l := &Ledger{opt: opt, lock: lock, changed: make(chan struct{})}
 	if f, err := os.OpenFile(opt.Path, os.O_CREATE|os.O_RDWR, 0o600); err != nil { // SQLite would let the umask decide
 		return nil, errors.Join(err, lock.release())
 	} else if err := f.Close(); err != nil {
 		return nil, errors.Join(err, lock.release())
 	}
-	l.db = sql.OpenDB(connector{opt.Path})
+	l.db, l.read = sql.OpenDB(connector{opt.Path, false}), sql.OpenDB(connector{opt.Path, true})
 	l.db.SetMaxOpenConns(1)
+	l.read.SetMaxOpenConns(2)
 	if err := l.load(ctx); err != nil {
-		return nil, errors.Join(err, l.db.Close(), lock.release())
+		return nil, errors.Join(err, l.read.Close(), l.db.Close(), lock.release())
 	}
 	return l, nil
 }
@@ -84,6 +94,9 @@ func (l *Ledger) load(ctx context.Context) error {
 		return err
 	}
 	switch {
+	case version == 0 && id == 0 && l.lock.remembers():
+		return fmt.Errorf("%w: it is empty or gone, though this terminal had one: put it back from its copy; only to begin a journal anew, with every earlier payment forgotten, take %s away",
+			ErrDamaged, l.lock.f.Name())
 	case version == 0 && id == 0:
 		if err := l.create(ctx); err != nil {
 			return fmt.Errorf("create: %w", err)
@@ -98,9 +111,18 @@ func (l *Ledger) load(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	if terminal != l.opt.Terminal {
-		return fmt.Errorf("it is the ledger of terminal %q, the configuration says %q", clean(terminal), l.opt.Terminal)
+		return fmt.Errorf("it is the ledger of terminal %q, not of %q", clean(terminal), l.opt.Terminal)
 	}
-	return l.loadHead(ctx)
+	if err := l.loadAllowance(ctx); err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if err := l.loadHead(ctx); err != nil {
+		return err
+	}
+	if err := l.loadCounts(ctx); err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return l.lock.remember(terminal)
 }
 
 // loadHead reads the newest entry and holds it against the hash stored beside it and
@@ -148,8 +170,10 @@ func (l *Ledger) create(ctx context.Context) error {
 	if _, err := tx.ExecContext(ctx, "INSERT INTO meta(terminal, epoch) VALUES(?, 1)", l.opt.Terminal); err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, "INSERT INTO acks(epoch, seq) VALUES(1, 0)"); err != nil {
-		return err
+	for _, s := range []string{"INSERT INTO acks(epoch, seq) VALUES(1, 0)", "INSERT INTO link(one, cursor, snapshot, issued) VALUES(1, 0, 0, '')"} {
+		if _, err := tx.ExecContext(ctx, s); err != nil {
+			return err
+		}
 	}
 	if err := tx.Commit(); err != nil {
 		return err
@@ -168,7 +192,10 @@ func syncDir(path string) error {
 
 // connector opens connections with the pragmas that make a commit durable, and reads
 // each of them back: the driver ignores a key it does not know.
-type connector struct{ path string }
+type connector struct {
+	path     string
+	readOnly bool
+}
 
 // pragmas are read back on every connection. Synchronous 2 is FULL: in WAL mode the
 // log is synced at each commit, so an acknowledged claim survives a power cut.
@@ -189,8 +216,12 @@ func (c connector) Connect(context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	only := "0"
+	if c.readOnly {
+		only = "1"
+	}
 	dsn := (&url.URL{Scheme: "file", Path: abs,
-		RawQuery: "_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000&_txlock=immediate&_foreign_keys=1&_stmt_cache_size=32&_cache_size=-1024"}).String()
+		RawQuery: "_query_only=" + only + "&_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000&_txlock=immediate&_foreign_keys=1&_stmt_cache_size=32&_cache_size=-1024"}).String()
 	d := sqlite3.SQLiteDriver{ConnectHook: func(conn *sqlite3.SQLiteConn) error {
 		for _, p := range []string{"trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0", "wal_autocheckpoint = 200", "journal_size_limit = 4194304"} {
 			if _, err := conn.Exec("PRAGMA "+p, nil); err != nil {
@@ -233,11 +264,29 @@ func acquire(path string) (*lockFile, error) {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%w (lock %s): stop the other terminald first", ErrLocked, path)
+			return nil, fmt.Errorf("%w (lock %s): terminald is running on it, stop it first", ErrLocked, path)
 		}
 		return nil, err
 	}
 	return &lockFile{f}, nil
+}
+
+// remembers tells whether a ledger was made beside this file before. A ledger that is
+// gone must not be taken for a terminal's first start: every paid ticket would win again.
+func (l *lockFile) remembers() bool {
+	info, err := l.f.Stat()
+	return err != nil || info.Size() > 0
+}
+
+// remember notes, once and durably, that the ledger exists.
+func (l *lockFile) remember(terminal string) error {
+	if l.remembers() {
+		return nil
+	}
+	if _, err := l.f.WriteString("ledger of terminal " + terminal + " exists\n"); err != nil {
+		return err
+	}
+	return l.f.Sync()
 }
 
 func (l *lockFile) release() error { return l.f.Close() }

@@ -87,6 +87,10 @@ type HelloAnswer struct {
 	Acked    Position `json:"acked"`
 	Snapshot int64    `json:"snapshot"` // newest version
 	Feed     int64    `json:"feed"`     // newest item
+	// Ack is a signed note over AckText of Acked with central's time now, "" from a
+	// central that sends none. It carries signed time and the allowance to a terminal
+	// that has nothing to upload.
+	Ack string `json:"ack,omitempty"`
 }
 
 // Upload sends journal lines as they were written, in order, without a gap, from the

@@ -1,0 +1,164 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"grattoir/sync/wire"
+	"grattoir/validate"
+)
+
+func packItem(seq int64, first, last uint32, epoch int64) wire.FeedItem {
+	return wire.FeedItem{Seq: seq, Kind: wire.FeedPack, Pack: &wire.PackItem{GameCode: "00399", First: first, Last: last, State: validate.PackActive, Owner: "T-1", Epoch: epoch}}
+}
+
+func apply(t testing.TB, l *Ledger, items ...wire.FeedItem) {
+	t.Helper()
+	if err := l.ApplyFeed(context.Background(), items, items[len(items)-1].Seq); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPackOfWhichNothingWasSaidIsUnknown(t *testing.T) {
+	ctx := context.Background()
+	l := openTest(t, options(t.TempDir()))
+	apply(t, l, packItem(1, 10, 19, 1))
+	for pack, want := range map[uint32]bool{9: false, 10: true, 19: true, 20: false, 0: false, math.MaxUint32: false} {
+		if _, ok, err := l.Pack(ctx, "00399", pack); err != nil || ok != want {
+			t.Errorf("pack %d: %v %v", pack, ok, err)
+		}
+	}
+	if _, ok, err := l.Pack(ctx, "00400", 10); err != nil || ok {
+		t.Errorf("another game code: %v %v", ok, err)
+	}
+}
+
+func TestNewestStateOfOneOwnerEpochWins(t *testing.T) {
+	l := openTest(t, options(t.TempDir()))
+	stolen := packItem(2, 3, 4, 1)
+	stolen.Pack.State = validate.PackStolenNow
+	apply(t, l, packItem(1, 0, 9, 1), stolen)
+	for pack, want := range map[uint32]validate.PackState{2: validate.PackActive, 3: validate.PackStolenNow, 4: validate.PackStolenNow, 5: validate.PackActive} {
+		if p, _, err := l.Pack(context.Background(), "00399", pack); err != nil || p.State != want {
+			t.Errorf("pack %d is %+v %v", pack, p, err)
+		}
+	}
+}
+
+// TestNewestWordOnEachPackWins holds the runs against a plain map of packs.
+func TestNewestWordOnEachPackWins(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	n := 0
+	rapid.Check(t, func(r *rapid.T) {
+		n++
+		opt := options(dir)
+		opt.Path = fmt.Sprintf("%s/%d.db", dir, n)
+		l, err := Open(ctx, opt)
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer l.Close()
+		base := rapid.SampledFrom([]uint32{0, 100, math.MaxUint32 - 39}).Draw(r, "base")
+		want := map[uint32]int64{}
+		for seq := range rapid.Int64Range(1, 12).Draw(r, "items") {
+			first := rapid.Uint32Range(0, 39).Draw(r, "first")
+			last := rapid.Uint32Range(first, 39).Draw(r, "last")
+			epoch := rapid.Int64Range(1, 3).Draw(r, "epoch")
+			if err := l.ApplyFeed(ctx, []wire.FeedItem{packItem(seq+1, base+first, base+last, epoch)}, seq+1); err != nil {
+				r.Fatal(err)
+			}
+			for p := first; p <= last; p++ {
+				want[base+p] = max(want[base+p], epoch) // a lower owner epoch is stale
+			}
+		}
+		for p := range uint32(40) {
+			got, ok, err := l.Pack(ctx, "00399", base+p)
+			if e, said := want[base+p]; err != nil || ok != said || got.Epoch != e || ok && (base+p < got.First || base+p > got.Last) {
+				r.Fatalf("pack %d: %+v %v %v, want epoch %d", base+p, got, ok, err, e)
+			}
+		}
+	})
+}
+
+func TestPacksActivatedOneByOneStayOneRun(t *testing.T) {
+	l := openTest(t, options(t.TempDir()))
+	for i := range int64(50) {
+		apply(t, l, packItem(i+1, uint32(i), uint32(i), 1))
+	}
+	if p, ok, err := l.Pack(context.Background(), "00399", 7); err != nil || !ok || p.First != 0 || p.Last != 49 {
+		t.Fatalf("%+v %v %v", p, ok, err)
+	}
+}
+
+func TestFeedHeardTwiceChangesNothing(t *testing.T) {
+	ctx := context.Background()
+	l := openTest(t, options(t.TempDir()))
+	apply(t, l, packItem(3, 0, 9, 1), packItem(5, 0, 9, 2))
+	apply(t, l, packItem(3, 0, 9, 1)) // an old answer that arrives late
+	if p, _, err := l.Pack(ctx, "00399", 5); err != nil || p.Epoch != 2 {
+		t.Fatalf("%+v %v", p, err)
+	}
+	if c, err := l.FeedCursor(ctx); err != nil || c != 5 {
+		t.Fatalf("cursor %d %v", c, err)
+	}
+}
+
+func TestUnknownFeedKindsAreSteppedOver(t *testing.T) {
+	ctx := context.Background()
+	l := openTest(t, options(t.TempDir()))
+	apply(t, l, wire.FeedItem{Seq: 1, Kind: "weather"}, packItem(2, 0, 9, 4), wire.FeedItem{Seq: 9, Kind: "weather"})
+	if p, ok, err := l.Pack(ctx, "00399", 0); err != nil || !ok || p.Epoch != 4 {
+		t.Fatalf("%+v %v %v", p, ok, err)
+	}
+	if c, err := l.FeedCursor(ctx); err != nil || c != 9 {
+		t.Fatalf("cursor %d %v", c, err)
+	}
+}
+
+func TestFeedThatDoesNotHoldTogetherStoresNothing(t *testing.T) {
+	ctx := context.Background()
+	for name, items := range map[string][]wire.FeedItem{
+		"without its pack": {packItem(1, 0, 9, 1), {Seq: 2, Kind: wire.FeedPack}},
+		"run backwards":    {packItem(1, 0, 9, 1), packItem(2, 9, 0, 1)},
+		"out of order":     {packItem(2, 0, 9, 1), packItem(1, 0, 9, 2)},
+		"twice":            {packItem(2, 0, 9, 1), packItem(2, 0, 9, 2)},
+		"above its cursor": {packItem(1, 0, 9, 1), packItem(3, 0, 9, 2)},
+		"payment unnamed":  {packItem(1, 0, 9, 1), {Seq: 2, Kind: wire.FeedPaid, Paid: &wire.PaidItem{At: wire.FormatTime(noon)}}},
+		"payment undated":  {packItem(1, 0, 9, 1), {Seq: 2, Kind: wire.FeedPaid, Paid: &wire.PaidItem{Block: validate.BlockID{1}, At: "today"}}},
+	} {
+		l := openTest(t, options(t.TempDir()))
+		if err := l.ApplyFeed(ctx, items, 2); !errors.Is(err, ErrFeed) {
+			t.Errorf("%s: %v", name, err)
+		}
+		_, ok, err := l.Pack(ctx, "00399", 5)
+		if c, err2 := l.FeedCursor(ctx); ok || c != 0 || err != nil || err2 != nil {
+			t.Errorf("%s: half stored: %v, cursor %d, %v %v", name, ok, c, err, err2)
+		}
+	}
+}
+
+func TestPaymentElsewhereIsKnownWithItsAge(t *testing.T) {
+	ctx := context.Background()
+	l := openTest(t, options(t.TempDir()))
+	key := validate.TicketKey{Block: validate.BlockID{0xab}, Pack: 123, Number: 17}
+	if p, err := l.PaidElsewhere(ctx, key); p != nil || err != nil {
+		t.Fatalf("%+v %v", p, err)
+	}
+	paid := func(seq int64, terminal string) wire.FeedItem {
+		return wire.FeedItem{Seq: seq, Kind: wire.FeedPaid, Paid: &wire.PaidItem{Block: key.Block, Pack: key.Pack, Ticket: key.Number, Terminal: terminal,
+			Number: "1-000044", At: wire.FormatTime(noon.Add(-time.Hour))}}
+	}
+	apply(t, l, paid(1, "T-9"), paid(2, "T-1")) // our own claim, told back, is not elsewhere
+	l = reopen(t, l)
+	p, err := l.PaidElsewhere(ctx, key)
+	if err != nil || p == nil || p.Terminal != "T-9" || p.Number != "1-000044" || !p.At.Equal(noon.Add(-time.Hour).Truncate(time.Millisecond)) || !p.AsOf.Equal(noon.Truncate(time.Millisecond)) {
+		t.Fatalf("%+v %v", p, err)
+	}
+}
