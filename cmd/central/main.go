@@ -1,5 +1,5 @@
 // Command central is the operations' side: it reads regulations, makes keys, seals
-// blocks. Each command's help has an example.
+// blocks, serves the terminals. Each command's help has an example.
 package main
 
 import (
@@ -13,6 +13,8 @@ import (
 func main() { os.Exit(cli.Main(command())) }
 
 func command() *cobra.Command {
-	root := cli.Group("central", "Operations of the lottery: games, keys, blocks", gameCommand(), keyCommand(), blockCommand())
-	return root
+	block := blockCommand()
+	block.AddCommand(blockPublishCommand())
+	return cli.Group("central", "Operations of the lottery: games, keys, blocks, terminals", gameCommand(), keyCommand(), block,
+		serveCommand(), terminalCommand(), packCommand(), reportCommand())
 }

@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"grattoir/cmd/internal/counter"
@@ -23,9 +23,9 @@ type desk struct {
 	paid int
 }
 
-func (d *demo) openDesk(ctx context.Context) (*desk, error) {
+func (d *demo) openDesk(ctx context.Context, central string) (*desk, error) {
 	chapter("terminald with a simulated scanner and printer")
-	if err := os.WriteFile(d.path("terminald.toml"), []byte(d.configuration()), 0o600); err != nil {
+	if err := os.WriteFile(d.path("terminald.toml"), []byte(d.configuration(central)), 0o600); err != nil {
 		return nil, err
 	}
 	c, err := counter.Open(d.out, filepath.Join(d.bin, "terminald"), sim.PrinterOptions{Columns: 42})
@@ -40,17 +40,17 @@ func (d *demo) openDesk(ctx context.Context) (*desk, error) {
 	return &desk{Counter: c}, nil
 }
 
-func (d *demo) configuration() string {
+func (d *demo) configuration(central string) string {
 	listen := freeAddress(d.listen)
 	return fmt.Sprintf(`name = %q
 data = "data"
 socket = "terminald.sock"
-keys = ["keys/demo-lottery.pub"]
-claim_key = "keys/demo-claims.pub"
-stand_alone = true
 accept_scaled = true
 operator = "Marie"
 reserve_mb = 1
+
+[central]
+url = %q
 
 [shop]
 name = "Tabac de la Gare"
@@ -76,35 +76,25 @@ confirm_cash_total_minor = 10000
 identity_prize_minor = 200000
 identity_total_over_minor = 30000
 claim_days = 30
-`, terminalName, listen)
-}
-
-// freeAddress is the wanted one, or one with a free port when another program has it.
-// It is chosen once, so that the page stays where it is over restarts.
-func freeAddress(wanted string) string {
-	for _, address := range []string{wanted, "127.0.0.1:0"} {
-		if l, err := net.Listen("tcp", address); err == nil {
-			defer l.Close()
-			if address != wanted {
-				say("  another program has %s\n", wanted)
-			}
-			return l.Addr().String()
-		}
-	}
-	return wanted
+`, terminalName, central, listen)
 }
 
 // slip waits for the next slip and shows it as text.
 func (c *desk) slip(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	s, err := c.Paper.Next(ctx)
-	if err != nil {
-		return "", fmt.Errorf("no slip came out: %w", err)
+	for {
+		s, err := c.Paper.Next(ctx)
+		if err != nil {
+			return "", fmt.Errorf("no slip came out: %w", err)
+		}
+		text := s.Text()
+		if strings.TrimSpace(text) == "" {
+			continue // the empty strip that keeps a torn slip apart from the next
+		}
+		_, err = indent{os.Stdout}.Write([]byte(text))
+		return text, err
 	}
-	text := s.Text()
-	_, err = indent{os.Stdout}.Write([]byte(text))
-	return text, err
 }
 
 // picture stores a claim's slip as PNG, drawn from the same slip as the paper.

@@ -56,23 +56,42 @@ func (d *demo) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c, err := d.openDesk(ctx)
+	o, err := d.openOperations(ctx)
+	if o != nil {
+		defer o.close()
+	}
+	if err != nil {
+		return err
+	}
+	c, err := d.openDesk(ctx, o.url())
 	if err != nil {
 		return err
 	}
 	defer c.Close()
+	if err := d.activation(ctx, c, o, tickets); err != nil {
+		return err
+	}
 	if err := d.series(ctx, c, tickets); err != nil {
 		return err
 	}
+	if err := d.outage(ctx, c, o, tickets); err != nil {
+		return err
+	}
 	if !d.once && len(d.wrong) == 0 {
-		if err := d.serve(ctx, c, tickets); err != nil {
+		if err := d.serve(ctx, c, o, tickets); err != nil {
 			return err
 		}
 	}
 	if err := c.Stop(); err != nil {
 		return err
 	}
+	if err := o.stop(); err != nil {
+		return err
+	}
 	if err := d.proveJournal(c); err != nil {
+		return err
+	}
+	if err := d.compareLedgers(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
 	if len(d.wrong) > 0 {
@@ -98,13 +117,9 @@ func (d *demo) prepare(ctx context.Context) (*tickets, error) {
 	steps := [][]string{
 		{"game", "import", d.regulation, "--out", d.path("bingo.toml")},
 		{"key", "new", "--name", "demo-lottery", "--out", d.path("keys")},
-		{"key", "new", "--name", "demo-claims", "--claims", "--out", d.path("keys")},
 		{"block", "sample", "--game", d.path("bingo.toml"), "--tickets", "90000", "--out", d.path("sample")},
 		{"block", "seal", "--game", d.path("bingo.toml"), "--tickets", d.path("sample/tickets.csv"), "--key", d.path("keys/demo-lottery.key"),
-			"--out", d.path("data/manifests/bingo-1.manifest")},
-	}
-	if err := os.MkdirAll(d.path("data/manifests"), 0o700); err != nil {
-		return nil, err
+			"--out", d.path("bingo-1.manifest")},
 	}
 	for i, args := range steps {
 		if i == 1 {

@@ -17,7 +17,8 @@ import (
 )
 
 const serveHelp = `
-The page:   %s   (player: %splayer)
+The counter's page: %s   (player: %splayer)
+Central's console:  %s
 Type a line here and press Enter; a ticket goes under the simulated scanner:
   win, 30, 50, 100, 200      a ticket that wins 20 euros, or as much
   lose, forged, misread      the others
@@ -36,9 +37,9 @@ type visitor struct {
 }
 
 // serve leaves the counter to the visitor until Ctrl-C.
-func (d *demo) serve(ctx context.Context, c *desk, list *tickets) error {
+func (d *demo) serve(ctx context.Context, c *desk, o *operations, list *tickets) error {
 	chapter("Your turn (what the clerk reads is French; the page has an English button)")
-	say(serveHelp, c.Page, c.Page)
+	say(serveHelp, c.Page, c.Page, "http://"+o.page+"/")
 	slips, stop := context.WithCancel(ctx)
 	defer stop()
 	go d.showSlips(slips, c)
@@ -51,6 +52,9 @@ func (d *demo) serve(ctx context.Context, c *desk, list *tickets) error {
 			return nil
 		case err := <-c.Ended():
 			return c.Trouble(err)
+		case err := <-o.ended:
+			o.server = nil
+			return fmt.Errorf("central ended: %w; see %s", err, d.path("central.log"))
 		case line, more := <-lines:
 			if !more {
 				lines = nil
@@ -97,6 +101,9 @@ func (d *demo) showSlips(ctx context.Context, c *desk) {
 		s, err := c.Paper.Next(ctx)
 		if err != nil {
 			return
+		}
+		if strings.TrimSpace(s.Text()) == "" {
+			continue
 		}
 		_, _ = indent{os.Stdout}.Write([]byte("\n" + s.Text()))
 		list, err := c.Client.Last(ctx)

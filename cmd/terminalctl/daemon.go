@@ -241,6 +241,19 @@ func printStatus(out io.Writer, st control.Status) error {
 	if len(st.Reprint) > 0 {
 		fmt.Fprintf(w, "Slips\tperhaps not printed: %s; terminalctl reprint NUMBER\n", strings.Join(st.Reprint, ", "))
 	}
+	if l := st.Link; l != nil {
+		contact := "no answer since the start"
+		if !l.Contact.IsZero() {
+			contact = "last answer " + l.Contact.Local().Format(withZone)
+		}
+		fmt.Fprintf(w, "Central\t%s; acknowledged up to %s, snapshot %d, feed %d\n", contact, l.Acked, l.Snapshot, l.Feed)
+		for _, f := range l.Faults {
+			fmt.Fprintf(w, "\t%s %s: %s\n", f.Code, f.Clerk, f.Technician)
+		}
+		if l.Exceptions > 0 {
+			fmt.Fprintf(w, "\t%d payments were not credited: call central operations\n", l.Exceptions)
+		}
+	}
 	fmt.Fprintf(w, "Policy\t%s\n", st.Policy)
 	if st.Trusted.IsZero() {
 		fmt.Fprintf(w, "Clock\t%s, not verified\n", st.Now.Local().Format(withZone))

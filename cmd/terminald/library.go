@@ -31,8 +31,8 @@ type library struct {
 	newest time.Time
 }
 
-func newLibrary(c configs.Terminal, log *slog.Logger) (*library, error) {
-	keys, err := readKeys(c)
+func newLibrary(c configs.Terminal, t trust, log *slog.Logger) (*library, error) {
+	keys, err := manifest.NewKeys(t.signatures, t.sealKeys...)
 	if err != nil {
 		return nil, cli.Exit(cli.Usage, fmt.Errorf("keys: %w", err))
 	}
@@ -49,18 +49,6 @@ func newLibrary(c configs.Terminal, log *slog.Logger) (*library, error) {
 		}
 	}
 	return &library{dir: c.Manifests(), keys: keys, shelf: shelf, log: log, seen: map[string]*file{}}, nil
-}
-
-func readKeys(c configs.Terminal) (manifest.Keys, error) {
-	var public []string
-	for _, path := range c.Keys {
-		text, err := cli.ReadPublicKey(path)
-		if err != nil {
-			return manifest.Keys{}, err
-		}
-		public = append(public, text)
-	}
-	return manifest.NewKeys(c.Signatures, public...)
 }
 
 // rescan opens the manifests that are new. A file that cannot be used is named and

@@ -43,13 +43,25 @@ func run(ctx context.Context, c configs.Terminal) error {
 		return cli.Exit(cli.Usage, err)
 	}
 
+	believed, err := loadTrust(c)
+	if err != nil {
+		return cli.Exit(cli.Usage, err)
+	}
+
 	// The ledger first: its lock keeps a second daemon from the devices.
-	book, err := openLedger(ctx, c)
+	var way *link
+	trusted := func() time.Time {
+		if way == nil {
+			return time.Time{}
+		}
+		return way.trusted()
+	}
+	book, err := openLedger(ctx, c, believed, trusted)
 	if err != nil {
 		return err
 	}
 	defer func() { logError(log, "closing the ledger", book.Close()) }()
-	blocks, err := newLibrary(c, log)
+	blocks, err := newLibrary(c, believed, log)
 	if err != nil {
 		return err
 	}
@@ -58,10 +70,14 @@ func run(ctx context.Context, c configs.Terminal) error {
 		return err
 	}
 
+	var counter *terminal.Terminal
+	if way, err = newLink(c, believed, book, blocks, func() []string { return faultCodes(counter) }, outside{}, log); err != nil {
+		return err
+	}
 	stationery := printer.Stationery{Shop: printer.Shop{Name: c.Shop.Name, Address: c.Shop.Address}, Language: money.Language(c.Language), Zone: zone}
-	counter := terminal.New(terminal.Options{Name: c.Name, Shelf: blocks.shelf, Ledger: book,
-		Printer: printer.Desk{Device: paper, Stationery: stationery, Log: log}, Central: terminal.StandAlone{}, Policy: c.Limits(),
-		AcceptScaled: c.AcceptScaled, Operator: c.Operator, Now: time.Now, Trusted: noTrustedTime, Log: log, Step: crashStep()})
+	counter = terminal.New(terminal.Options{Name: c.Name, Shelf: blocks.shelf, Ledger: book,
+		Printer: printer.Desk{Device: paper, Stationery: stationery, Log: log}, Central: way.central(), Policy: c.Limits(),
+		AcceptScaled: c.AcceptScaled, Operator: c.Operator, Now: time.Now, Trusted: trusted, Log: log, Step: crashStep()})
 
 	// What the last run left is settled before the first scan is accepted.
 	cut, err := counter.Recover(ctx)
@@ -74,17 +90,17 @@ func run(ctx context.Context, c configs.Terminal) error {
 
 	render := func(w io.Writer, r validate.Receipt) error { return stationery.PNG(w, r, profile) }
 	page, err := screen.New(screen.Options{Terminal: counter, Name: c.Name, Shop: c.Shop.Name, Languages: languages(c.Language), Zone: zone, Currency: c.Policy.Currency,
-		Render: render, Demonstration: c.AcceptScaled, StandAlone: c.StandAlone, DataDate: blocks.date, Trusted: noTrustedTime, Log: log})
+		Render: render, Demonstration: c.AcceptScaled, StandAlone: c.StandAlone, DataDate: blocks.date, Trusted: trusted, Log: log})
 	if err != nil {
 		return err
 	}
-	return serve(ctx, c, log, counter, page, paper, glass, book, blocks, render)
+	return serve(ctx, c, log, counter, page, paper, glass, book, blocks, way, render)
 }
 
 // serve runs everything until ctx ends, then stops in order: no more scans, no more
 // acts, the slip in hand, the printer; the caller closes the ledger last.
 func serve(ctx context.Context, c configs.Terminal, log *slog.Logger, counter *terminal.Terminal, page *screen.Screen,
-	paper *printer.Device, glass *scanner.Scanner, book *ledger.Ledger, blocks *library, render func(io.Writer, validate.Receipt) error) error {
+	paper *printer.Device, glass *scanner.Scanner, book *ledger.Ledger, blocks *library, way *link, render func(io.Writer, validate.Receipt) error) error {
 	web, err := net.Listen("tcp", c.Screen.Listen)
 	if err != nil {
 		return cli.Exit(cli.Usage, fmt.Errorf("screen.listen: %w (another program, perhaps another terminald, has the address: stop it, or change it in the configuration)", err))
@@ -97,7 +113,7 @@ func serve(ctx context.Context, c configs.Terminal, log *slog.Logger, counter *t
 		head := book.Head()
 		return control.Status{Terminal: c.Name, Shop: c.Shop.Name, Program: version(), Policy: c.Policy.Version, StandAlone: c.StandAlone,
 			Head: validate.EntryNumber{Epoch: head.Epoch, Seq: head.Seq}.String(), HeadHash: head.Hash.String(),
-			Page: "http://" + web.Addr().String() + "/", Blocks: blocks.list(), Damaged: blocks.damaged(), Now: time.Now(), Trusted: noTrustedTime()}
+			Page: "http://" + web.Addr().String() + "/", Blocks: blocks.list(), Damaged: blocks.damaged(), Now: time.Now(), Trusted: way.trusted(), Link: way.status()}
 	}
 	servers := []*http.Server{
 		{Handler: page.Handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10},
@@ -120,6 +136,7 @@ func serve(ctx context.Context, c configs.Terminal, log *slog.Logger, counter *t
 		Technician: "the scanner's port is being opened for the first time"})
 	start(&working, "printer", func() error { return paper.Run(work) })
 	start(&working, "slips", func() error { counter.Run(work); return nil })
+	start(&scanning, "link", func() error { return way.run(scans) })
 	start(&working, "pages", func() error { return servers[0].Serve(web) })
 	start(&working, "socket", func() error { return servers[1].Serve(socket) })
 	start(&scanning, "scanner", func() error {
@@ -191,30 +208,29 @@ func makeFolders(c configs.Terminal) error {
 	return nil
 }
 
-func openLedger(ctx context.Context, c configs.Terminal) (*ledger.Ledger, error) {
-	var key ledger.ClaimKey
-	if c.ClaimKey != "" {
-		text, err := os.ReadFile(c.ClaimKey)
-		if err != nil {
-			return nil, cli.Exit(cli.Usage, fmt.Errorf("claim_key: %w", err))
-		}
-		if key, err = ledger.ParseClaimKey(string(text)); err != nil {
-			return nil, cli.Exit(cli.Usage, fmt.Errorf("claim_key %s: %w", c.ClaimKey, err))
-		}
-	}
+func openLedger(ctx context.Context, c configs.Terminal, t trust, trusted func() time.Time) (*ledger.Ledger, error) {
 	boot, err := bootID()
 	if err != nil {
 		return nil, err
 	}
 	moment := func() ledger.Moment {
-		return ledger.Moment{Boot: boot, Mono: sinceBoot(), Device: time.Now(), Trusted: noTrustedTime()}
+		return ledger.Moment{Boot: boot, Mono: sinceBoot(), Device: time.Now(), Trusted: trusted()}
 	}
-	return ledger.Open(ctx, ledger.Options{Path: c.Ledger(), Terminal: c.Name, Moment: moment, ClaimKey: key,
+	return ledger.Open(ctx, ledger.Options{Path: c.Ledger(), Terminal: c.Name, Moment: moment, ClaimKey: t.claimKey,
 		Allowance: ledger.Allowance{Claims: c.Allowance.Claims, Money: money.Amount(c.Allowance.Money)}, Reserve: c.ReserveMB << 20})
 }
 
-// noTrustedTime: a terminal on its own hears no signed time, and its clock proves nothing.
-func noTrustedTime() time.Time { return time.Time{} }
+func readClaimKey(path string) (ledger.ClaimKey, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ledger.ClaimKey{}, fmt.Errorf("claim_key: %w", err)
+	}
+	key, err := ledger.ParseClaimKey(string(text))
+	if err != nil {
+		return ledger.ClaimKey{}, fmt.Errorf("claim_key %s: %w", path, err)
+	}
+	return key, nil
+}
 
 func bootID() (string, error) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -246,6 +262,21 @@ func scannerFault(s scanner.State) *terminal.Fault {
 		return nil
 	}
 	return &terminal.Fault{Code: s.Fault.Code, ClerkFR: s.Fault.ClerkFR, ClerkEN: s.Fault.ClerkEN, Technician: s.Fault.Technician}
+}
+
+// faultCodes are the codes of what does not work, for central's reports.
+func faultCodes(counter *terminal.Terminal) []string {
+	state, _ := counter.State()
+	codes := []string{}
+	for _, f := range []*terminal.Fault{state.Scanner, state.Printer} {
+		if f != nil {
+			codes = append(codes, f.Code)
+		}
+	}
+	if state.Ledger != "" {
+		codes = append(codes, validate.LedgerNotWritable.Code())
+	}
+	return codes
 }
 
 func logError(log *slog.Logger, what string, err error) {

@@ -84,6 +84,19 @@ type Status struct {
 	Damaged    []string  `json:"damaged"` // files in the manifests folder that cannot be used
 	Now        time.Time `json:"now"`
 	Trusted    time.Time `json:"trusted,omitzero"`
+	Link       *Link     `json:"link"` // null for a terminal on its own
+}
+
+// Link is the way to central.
+type Link struct {
+	Contact     time.Time `json:"contact,omitzero"` // last good answer since the start
+	Acked       string    `json:"acked"`            // newest entry that central has countersigned
+	Entries     int64     `json:"entries"`          // entries above it
+	Snapshot    int64     `json:"snapshot"`
+	Feed        int64     `json:"feed"`
+	Exceptions  int64     `json:"exceptions"` // entries that central did not credit, since the start
+	Certificate time.Time `json:"certificate,omitzero"`
+	Faults      []Fault   `json:"faults"`
 }
 
 // Unsent is what central has not acknowledged.

@@ -239,7 +239,7 @@ func (s *Screen) line(state terminal.State, w *words, l money.Language) []item {
 	if date := s.opt.DataDate(); !date.IsZero() {
 		data = item{fmt.Sprintf(w.Data, w.moment(date, now, s.opt.Zone)), false}
 	}
-	items := []item{{w.unsent(state.Unsent, s.opt.StandAlone, s.opt.Currency, l), false}, data,
+	items := []item{{w.unsent(state.Unsent, s.opt.StandAlone, s.opt.Currency, l, now, s.opt.Zone), false}, data,
 		device(w.PrinterReady, state.Printer, l), device(w.ScannerReady, state.Scanner, l)}
 	if state.Ledger != "" {
 		items = append(items, item{validate.LedgerNotWritable.Code() + " " + w.LedgerTrouble, true})

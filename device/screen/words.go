@@ -48,7 +48,7 @@ type words struct {
 	Data, NoData                   string
 	PrinterReady, ScannerReady     string
 	LedgerTrouble, ClockDoubt      string
-	ToReprint                      string
+	ToReprint, Since               string
 	BarLabel, LineLabel            string
 
 	day, dayYear string // layouts of package time, the month as a number
@@ -91,8 +91,8 @@ var french = words{
 	Data: "Données du %s", NoData: "Aucune donnée de jeu",
 	PrinterReady: "Imprimante prête", ScannerReady: "Lecteur prêt",
 	LedgerTrouble: "Registre en panne : aucun paiement, appelez l'assistance", ClockDoubt: "heure non vérifiée",
-	ToReprint: "Reçu à réimprimer : %s",
-	BarLabel:  "Terminal", LineLabel: "État du terminal",
+	ToReprint: "Reçu à réimprimer : %s", Since: "depuis le %s",
+	BarLabel: "Terminal", LineLabel: "État du terminal",
 	day: "02/01 à 15:04", dayYear: "02/01/2006 à 15:04",
 }
 
@@ -125,8 +125,8 @@ var english = words{
 	Data: "Data of %s", NoData: "No game data",
 	PrinterReady: "Printer ready", ScannerReady: "Scanner ready",
 	LedgerTrouble: "Ledger out of order: no payments, call support", ClockDoubt: "time not verified",
-	ToReprint: "Slip to reprint: %s",
-	BarLabel:  "Terminal", LineLabel: "State of the terminal",
+	ToReprint: "Slip to reprint: %s", Since: "since %s",
+	BarLabel: "Terminal", LineLabel: "State of the terminal",
 	day: "2 Jan, 15:04", dayYear: "2 Jan 2006, 15:04",
 }
 
@@ -140,12 +140,15 @@ func (w *words) moment(t, now time.Time, zone *time.Location) string {
 }
 
 // unsent says how many claims central has not got, and their money.
-func (w *words) unsent(u validate.Unsent, alone bool, currency string, l money.Language) string {
+func (w *words) unsent(u validate.Unsent, alone bool, currency string, l money.Language, now time.Time, zone *time.Location) string {
 	none, one, many := w.NoneUnsent, w.OneUnsent, w.Unsent
 	if alone {
 		none, one, many = w.Alone, w.AloneOne, w.AloneMany
 	}
 	sum := " (" + money.Text(u.Money, currency, l, money.Screen) + ")"
+	if !alone && !u.Oldest.IsZero() {
+		sum += " " + fmt.Sprintf(w.Since, w.moment(u.Oldest, now, zone))
+	}
 	switch u.Claims {
 	case 0:
 		return none

@@ -100,12 +100,15 @@ func TestPacksActivatedOneByOneStayOneRun(t *testing.T) {
 func TestFeedHeardTwiceChangesNothing(t *testing.T) {
 	ctx := context.Background()
 	l := openTest(t, options(t.TempDir()))
-	apply(t, l, packItem(3, 0, 9, 1), packItem(5, 0, 9, 2))
+	stolen := packItem(5, 0, 9, 1)
+	stolen.Pack.State = validate.PackStolenNow
+	apply(t, l, packItem(3, 0, 9, 1), stolen)
 	apply(t, l, packItem(3, 0, 9, 1)) // an old answer that arrives late
-	if p, _, err := l.Pack(ctx, "00399", 5); err != nil || p.Epoch != 2 {
+	apply(t, l, packItem(3, 0, 9, 1), wire.FeedItem{Seq: 7, Kind: "weather"})
+	if p, _, err := l.Pack(ctx, "00399", 5); err != nil || p.State != validate.PackStolenNow {
 		t.Fatalf("%+v %v", p, err)
 	}
-	if c, err := l.FeedCursor(ctx); err != nil || c != 5 {
+	if c, err := l.FeedCursor(ctx); err != nil || c != 7 {
 		t.Fatalf("cursor %d %v", c, err)
 	}
 }

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"grattoir/sync/wire"
+)
+
+func TestLinkScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{Dir: "testdata/link", Cmds: map[string]func(*testscript.TestScript, bool, []string){"mode": mode, "code": code}})
+}
+
+// code N PROGRAM ARGS... runs a program that must exit with N, which is not 0.
+func code(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != want {
+		ts.Fatalf("exit %v, want %d", err, want)
+	}
+}
+
+// TestServeStopsInOrderOnSIGTERM: the real program serves what it prints, proves itself
+// by the enrolment code's pin, takes an act of the operations' tool beside it, and
+// leaves with 0.
+func TestServeStopsInOrderOnSIGTERM(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "c")
+	serve := exec.Command("central", "serve", "--data", data, "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0", "--name", "127.0.0.1", "--json")
+	out, err := serve.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	serve.Stderr = &log
+	if err := serve.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = serve.Process.Kill() })
+	var where listening
+	if err := json.NewDecoder(out).Decode(&where); err != nil {
+		t.Fatalf("%v: %s", err, log.String())
+	}
+	var added struct{ Code string }
+	text, err := exec.Command("central", "terminal", "add", "shop-1", "--data", data, "--json").Output()
+	if err != nil || json.Unmarshal(text, &added) != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	_, pin, err := wire.ParseEnrolCode(added.Code)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, VerifyConnection: func(s tls.ConnectionState) error {
+		ca := s.PeerCertificates[len(s.PeerCertificates)-1]
+		pool := x509.NewCertPool()
+		pool.AddCert(ca)
+		if _, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: pool, DNSName: "127.0.0.1"}); err != nil || wire.PinOf(ca.RawSubjectPublicKeyInfo) != pin {
+			return errors.New("not the central that made the code")
+		}
+		return nil
+	}}}}
+	resp, err := client.Get(where.API + wire.PathSnapshot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e wire.Error
+	if err := json.NewDecoder(resp.Body).Decode(&e); err != nil || e.Kind != wire.KindForbidden {
+		t.Fatalf("%v: %v", &e, err)
+	}
+	_ = resp.Body.Close()
+	if resp, err = http.Get(where.Console); err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if err := serve.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := serve.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, log.String())
+	}
+}

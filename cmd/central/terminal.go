@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"grattoir/cmd/internal/cli"
+	"grattoir/sync/central"
+)
+
+// folder is where central's data lies, as every operations' command takes it. The
+// commands work while central serve runs on the same folder, and without it.
+type folder struct {
+	dir    string
+	asJSON bool
+}
+
+func (f *folder) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.dir, "data", defaultServing().Data, "central's `folder`")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the answer as JSON")
+}
+
+// act opens central for one act and prints its answer. Without create the folder must
+// be central's already: a mistyped --data must not make a second CA.
+func (f *folder) act(cmd *cobra.Command, create bool, do func(context.Context, *central.Central) (any, func(io.Writer) error, error)) (err error) {
+	if !create {
+		if _, err := os.Stat(filepath.Join(f.dir, "central.db")); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("no central in %s: name its folder with --data, or make one with central serve --data %s", f.dir, f.dir)
+		} else if err != nil {
+			return err
+		}
+	}
+	c, err := central.Open(cmd.Context(), central.Options{Dir: f.dir})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	answer, text, err := do(cmd.Context(), c)
+	if errors.Is(err, central.ErrRefused) {
+		return cli.Exit(cli.Refused, err)
+	}
+	if err != nil {
+		return err
+	}
+	if f.asJSON {
+		return cli.JSON(cmd.OutOrStdout(), answer)
+	}
+	return text(cmd.OutOrStdout())
+}
+
+// table prints rows under a heading, in columns.
+func table(w io.Writer, heading string, rows [][]string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{strings.Fields(heading)}, rows...) {
+		if _, err := fmt.Fprintln(t, strings.Join(row, "\t")); err != nil {
+			return err
+		}
+	}
+	return t.Flush()
+}
+
+// when is a time in a table.
+func when(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format("2006-01-02T15:04:05Z")
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func terminalCommand() *cobra.Command {
+	return cli.Group("terminal", "Add terminals, see them, suspend them", terminalAddCommand(), terminalListCommand(), terminalSuspendCommand())
+}
+
+func terminalAddCommand() *cobra.Command {
+	var f folder
+	cmd := &cobra.Command{
+		Use:   "add NAME",
+		Short: "Make a terminal known and print the code it enrols with, once",
+		Long: `Make a terminal known and print its enrolment code. The code works once, for 24 hours,
+and names this central's CA, so that the device knows whom it enrols with. For a
+terminal that never enrolled, or that is suspended, it is a new code.`,
+		Example: `  central terminal add shop-0042
+  central terminal add shop-0042 --data /srv/central --json`,
+		Args: cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.act(cmd, true, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
+				e, err := c.AddTerminal(ctx, args[0])
+				return e, func(w io.Writer) error {
+					_, err := fmt.Fprintf(w, "%s\n%s enrols with this code once, until %s: terminalctl enrol CODE\n", e.Code, e.Terminal, when(e.Expires))
+					return err
+				}, err
+			})
+		},
+	}
+	f.flags(cmd)
+	return cmd
+}
+
+func terminalListCommand() *cobra.Command {
+	var f folder
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the terminals, their state and how far their journals are held here",
+		Example: `  central terminal list
+  central terminal list --json`,
+		Args: cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
+				list, err := c.Terminals(ctx)
+				return list, func(w io.Writer) error {
+					var rows [][]string
+					for _, t := range list {
+						rows = append(rows, []string{t.Name, string(t.State), when(t.Contact), fmt.Sprintf("%d-%06d", t.Acked.Epoch, t.Acked.Seq), fmt.Sprint(t.Unsent),
+							fmt.Sprint(t.Snapshot), fmt.Sprint(t.Feed), when(t.CertExpires), orDash(strings.Join(t.Faults, ",")), orDash(t.Reason)})
+					}
+					return table(w, "NAME STATE CONTACT ACKED UNSENT SNAPSHOT FEED CERTIFICATE FAULTS REASON", rows)
+				}, err
+			})
+		},
+	}
+	f.flags(cmd)
+	return cmd
+}
+
+func terminalSuspendCommand() *cobra.Command {
+	var f folder
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "suspend NAME",
+		Short: "Refuse every request of a terminal from now on",
+		Long: `Refuse every request of a terminal from now on, whatever certificate it shows. To let
+it in again, give it a new code with central terminal add.`,
+		Example: `  central terminal suspend shop-0042 --reason "reported stolen"`,
+		Args:    cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
+				if err := c.Suspend(ctx, args[0], reason); err != nil {
+					return nil, nil, err
+				}
+				t, err := c.Terminal(ctx, args[0])
+				return t, func(w io.Writer) error {
+					_, err := fmt.Fprintf(w, "%s is suspended: %s\n", t.Name, t.Reason)
+					return err
+				}, err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "suspended by operations", "why, in `words` the terminal's technician reads")
+	f.flags(cmd)
+	return cmd
+}

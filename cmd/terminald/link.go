@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"grattoir/cmd/internal/cli"
+	"grattoir/configs"
+	"grattoir/device/control"
+	"grattoir/device/terminal"
+	"grattoir/sync/ledger"
+	"grattoir/sync/uplink"
+	"grattoir/validate"
+)
+
+// trust is whom the terminal believes, from its configuration when it stands alone and
+// from its enrolment when it is linked.
+type trust struct {
+	identity   uplink.Identity // zero for a terminal on its own
+	sealKeys   []string
+	signatures int
+	claimKey   ledger.ClaimKey
+}
+
+func loadTrust(c configs.Terminal) (trust, error) {
+	t := trust{signatures: 1}
+	var err error
+	if c.StandAlone {
+		t.signatures = c.Signatures
+		for _, path := range c.Keys {
+			key, err := cli.ReadPublicKey(path)
+			if err != nil {
+				return t, fmt.Errorf("keys: %w", err)
+			}
+			t.sealKeys = append(t.sealKeys, key)
+		}
+		if c.ClaimKey != "" {
+			t.claimKey, err = readClaimKey(c.ClaimKey)
+		}
+		return t, err
+	}
+	if t.identity, err = uplink.LoadIdentity(c.Identity()); err != nil {
+		return t, fmt.Errorf("%w\nTry: terminalctl enrol CODE --central %s --data %s", err, c.Central.URL, c.Data)
+	}
+	if t.identity.Terminal != c.Name {
+		return t, fmt.Errorf("name = %q: this device was enrolled as %q; its ledger and central know it by that name", c.Name, t.identity.Terminal)
+	}
+	t.sealKeys = t.identity.SealKeys
+	if t.claimKey, err = ledger.ParseClaimKey(t.identity.ClaimKey); err != nil {
+		return t, fmt.Errorf("identity: %w", err)
+	}
+	return t, nil
+}
+
+// link is the way to central as the counter and the pages see it. The zero link is that
+// of a terminal on its own.
+type link struct {
+	up   *uplink.Uplink
+	book *ledger.Ledger
+	name string
+}
+
+// outside is what the link needs of the world beyond the program. The zero outside is
+// the real one; a simulation gives its own.
+type outside struct {
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
+	rand func() float64
+}
+
+// newLink makes the uplink; faults gives the codes of what does not work.
+func newLink(c configs.Terminal, t trust, book *ledger.Ledger, blocks *library, faults func() []string, world outside, log *slog.Logger) (*link, error) {
+	if c.StandAlone {
+		return &link{}, nil
+	}
+	up, err := uplink.New(uplink.Options{URL: c.Central.URL, Identity: t.identity, Ledger: book,
+		Blocks: uplink.BlockStore{Dir: c.Manifests(), Reserve: c.ReserveMB << 20}, Dial: world.dial, Rand: world.rand, Now: time.Now, Log: log,
+		Program: version(), Faults: faults,
+		OnBlocks: func() { logError(log, "looking for new manifests", blocks.rescan(context.Background())) }})
+	if err != nil {
+		return nil, err
+	}
+	return &link{up, book, c.Name}, nil
+}
+
+// central is the counter's view: what the feed has said of a ticket's pack.
+func (l *link) central() terminal.Central {
+	if l.up == nil {
+		return terminal.StandAlone{}
+	}
+	return l
+}
+
+// Standing tells what central has said, as far as it has arrived here. A pack that the
+// feed never named is not known, and so not active. Central may also refuse this
+// terminal as a whole: that is known only while it answers.
+func (l *link) Standing(ctx context.Context, o validate.Opened) (terminal.Standing, error) {
+	pack, known, err := l.book.Pack(ctx, o.Code.Game, o.Code.Pack)
+	if err != nil {
+		return terminal.Standing{}, err
+	}
+	s := terminal.Standing{TerminalSuspended: l.up.Status().Suspended()}
+	if known {
+		s.Pack, s.OwnerEpoch = pack.State, pack.Epoch
+		if pack.Owner == l.name {
+			s.Right = validate.RightOwner
+		}
+	}
+	s.PaidElsewhere, err = l.book.PaidElsewhere(ctx, o.Key())
+	return s, err
+}
+
+// trusted is the newest trusted time, zero when no signed time was heard since the start.
+func (l *link) trusted() time.Time {
+	if l.up == nil {
+		return time.Time{}
+	}
+	return l.up.Trusted()
+}
+
+// run works until ctx ends.
+func (l *link) run(ctx context.Context) error {
+	if l.up == nil {
+		return nil
+	}
+	err := l.up.Run(ctx)
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// status is the link for the socket, nil when there is none.
+func (l *link) status() *control.Link {
+	if l.up == nil {
+		return nil
+	}
+	st := l.up.Status()
+	out := &control.Link{Contact: st.Contact, Acked: validate.EntryNumber{Epoch: st.Acked.Epoch, Seq: st.Acked.Seq}.String(),
+		Entries: st.Unsent, Snapshot: st.Snapshot, Feed: st.Feed, Exceptions: st.Exceptions, Certificate: st.Expires, Faults: []control.Fault{}}
+	for _, f := range st.Faults {
+		out.Faults = append(out.Faults, control.Fault{Code: f.Code, Clerk: string(f.Lane), Technician: f.Text})
+	}
+	return out
+}

@@ -1,0 +1,452 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"grattoir/configs"
+	"grattoir/device/terminal"
+	"grattoir/device/terminal/terminaltest"
+	"grattoir/sync/central"
+	"grattoir/sync/ledger"
+	"grattoir/sync/uplink"
+	"grattoir/validate"
+	"grattoir/validate/manifest"
+	"grattoir/validate/manifest/seal"
+	"grattoir/validate/policy"
+	"grattoir/validate/ticket"
+)
+
+// TestTillsAndCentralAgreeAfterTrouble joins real counters, ledgers and uplinks
+// with a real central in one process, in fake time over a network that is cut, stalls
+// and breaks in the middle of answers, with restarts of either side: at the end central
+// has every entry, once, byte for byte. Two hours for each seed; eight in make soak.
+func TestTillsAndCentralAgreeAfterTrouble(t *testing.T) {
+	seeds, minutes := 2, 120
+	if os.Getenv("GRATTOIR_SOAK") != "" {
+		seeds, minutes = 100, 8*60
+	}
+	for seed := range uint64(seeds) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { trouble(t, seed, minutes) })
+		})
+	}
+}
+
+func trouble(t *testing.T, seed uint64, minutes int) {
+	w := newWorld(t, seed)
+	defer w.close()
+	for n := range 3 {
+		w.enrol(fmt.Sprintf("T-%d", n+1), uint32(1+4*n), uint32(4+4*n))
+	}
+	for range minutes {
+		for _, s := range w.tills {
+			if w.rng.IntN(3) == 0 {
+				s.serveOne(w)
+			}
+		}
+		w.trouble()
+		time.Sleep(time.Minute) // fake time: it passes when everything waits
+	}
+	w.net.mend()
+	for _, s := range w.tills {
+		w.settle(s)
+		w.compare(s)
+	}
+	if w.paid == 0 || w.cuts == 0 || w.restarts == 0 {
+		t.Fatalf("a quiet day proves nothing: %d payments, %d cuts, %d restarts", w.paid, w.cuts, w.restarts)
+	}
+	var claims, conflicts int
+	if err := w.central.Reader().QueryRow("SELECT (SELECT count(*) FROM claims), (SELECT count(*) FROM conflicts)").Scan(&claims, &conflicts); err != nil {
+		t.Fatal(err)
+	}
+	if claims != w.paid || conflicts != 0 {
+		t.Errorf("%d payments, central accepted %d and has %d conflicts", w.paid, claims, conflicts)
+	}
+}
+
+// world is everything around the tills.
+type world struct {
+	t       *testing.T
+	ctx     context.Context
+	dir     string
+	rng     *mathrand.Rand
+	net     *network
+	central *central.Central
+	server  *http.Server
+	served  chan error
+	tills   []*till
+	codes   map[uint32][]ticket.Code // winners by pack
+
+	paid, cuts, restarts int
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	w := &world{t: t, ctx: context.Background(), dir: t.TempDir(), rng: mathrand.New(mathrand.NewPCG(seed, 1)), codes: map[uint32][]ticket.Code{}}
+	w.net = &network{rng: mathrand.New(mathrand.NewPCG(seed, 2))}
+	w.startCentral()
+	path := w.sealBlock()
+	if _, err := w.central.Publish(w.ctx, path); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) startCentral() {
+	var err error
+	w.central, err = central.Open(w.ctx, central.Options{Dir: filepath.Join(w.dir, "central"), Hosts: []string{"central.test"}, Now: time.Now})
+	w.must(err)
+	l := w.net.listen()
+	w.server = &http.Server{Handler: w.central.API(), ErrorLog: slog.NewLogLogger(slog.NewTextHandler(io.Discard, nil), slog.LevelError)}
+	w.served = make(chan error, 1)
+	go func(s *http.Server, cfg *tls.Config, done chan error) { done <- s.Serve(tls.NewListener(l, cfg)) }(w.server, w.central.TLSConfig(), w.served)
+}
+
+// stopCentral cuts every connection in the middle of what it carries.
+func (w *world) stopCentral() {
+	w.net.cutAll()
+	w.central.EndPolls()
+	_ = w.server.Close()
+	<-w.served
+	w.must(w.central.Close())
+}
+
+func (w *world) close() {
+	for _, s := range w.tills {
+		s.stop(w)
+	}
+	w.stopCentral()
+}
+
+func (w *world) sealBlock() string {
+	skey, vkey, err := note.GenerateKey(rand.Reader, "lottery")
+	w.must(err)
+	signer, err := note.NewSigner(skey)
+	w.must(err)
+	_, err = w.central.TrustSealKey(vkey)
+	w.must(err)
+	tiers := []manifest.Tier{{Count: 400, Amount: 2000}}
+	var csv bytes.Buffer
+	w.must(seal.Sample{Layout: ticket.G40(), GameCode: "399", Tickets: 720, FirstPack: 1, PackSize: 60, Tiers: tiers}.Write(&csv, func(int64) {}))
+	for line := range strings.Lines(csv.String()) {
+		digits, prize, _ := strings.Cut(strings.TrimSpace(line), ",")
+		if c, err := ticket.Parse(digits, 0, ticket.Shipped()); err == nil && prize != "0" {
+			w.codes[c.Pack] = append(w.codes[c.Pack], c)
+		}
+	}
+	path := filepath.Join(w.dir, "b.manifest")
+	_, err = seal.Seal(w.ctx, &csv, seal.Order{Game: "bingo", Name: "Bingo", Emission: "1", Number: 1, Serial: 1, Currency: "EUR", Price: 1000, Layout: ticket.G40(),
+		Signer: signer, Prizes: func(int64) ([]manifest.Tier, bool, error) { return tiers, true, nil }}, path)
+	w.must(err)
+	return path
+}
+
+// till is one counter with its own ledger and link.
+type till struct {
+	config configs.Terminal
+	packs  [2]uint32
+	paper  *terminaltest.Printer
+	book   *ledger.Ledger
+	blocks *library
+	way    *link
+	*terminal.Terminal
+	end  context.CancelFunc
+	done sync.WaitGroup
+}
+
+// enrol makes a terminal known, enrols it, gives it packs and starts it.
+func (w *world) enrol(name string, first, last uint32) {
+	code, err := w.central.AddTerminal(w.ctx, name)
+	w.must(err)
+	s := &till{config: configs.Terminal{Name: name, Data: filepath.Join(w.dir, name), ReserveMB: 1, Central: configs.Central{URL: "https://central.test"}}, packs: [2]uint32{first, last}}
+	w.must(makeFolders(s.config))
+	_, err = uplink.Enrol(w.ctx, uplink.EnrolOptions{URL: s.config.Central.URL, Code: code.Code, Dir: s.config.Identity(), Dial: w.net.dial, Now: time.Now})
+	w.must(err)
+	_, err = w.central.Deliver(w.ctx, "399", first, last, name)
+	w.must(err)
+	_, err = w.central.Activate(w.ctx, "399", first, last)
+	w.must(err)
+	s.start(w)
+	w.tills = append(w.tills, s)
+}
+
+func (s *till) start(w *world) {
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	believed, err := loadTrust(s.config)
+	w.must(err)
+	trusted := func() time.Time {
+		if s.way == nil {
+			return time.Time{}
+		}
+		return s.way.trusted()
+	}
+	s.way = nil
+	s.book, err = openLedger(w.ctx, s.config, believed, trusted)
+	w.must(err)
+	s.blocks, err = newLibrary(s.config, believed, quiet)
+	w.must(err)
+	w.must(s.blocks.rescan(w.ctx))
+	spread := mathrand.New(mathrand.NewPCG(w.rng.Uint64(), 3))
+	var mu sync.Mutex
+	s.way, err = newLink(s.config, believed, s.book, s.blocks, func() []string { return nil },
+		outside{dial: w.net.dial, rand: func() float64 { mu.Lock(); defer mu.Unlock(); return spread.Float64() }}, quiet)
+	w.must(err)
+	s.paper = terminaltest.NewPrinter()
+	s.Terminal = terminal.New(terminal.Options{Name: s.config.Name, Shelf: s.blocks.shelf, Ledger: s.book, Printer: s.paper, Central: s.way.central(), AcceptScaled: true,
+		Policy: policy.Policy{Version: "w1", Currency: "EUR", ShopLimit: 30000, ClaimDays: 30}, Now: time.Now, Trusted: trusted, Log: quiet})
+	_, err = s.Recover(w.ctx)
+	w.must(err)
+	ctx, cancel := context.WithCancel(w.ctx)
+	s.end = cancel
+	s.done.Go(func() { s.Run(ctx) })
+	s.done.Go(func() {
+		if err := s.way.run(ctx); err != nil {
+			w.t.Error(err)
+		}
+	})
+}
+
+func (s *till) stop(w *world) {
+	s.end()
+	s.done.Wait()
+	s.blocks.close()
+	w.must(s.book.Close())
+}
+
+// serveOne checks one ticket of the till's packs, and pays it when it may.
+func (s *till) serveOne(w *world) {
+	pack := s.packs[0] + uint32(w.rng.IntN(int(s.packs[1]-s.packs[0]+1)))
+	list := w.codes[pack]
+	code := list[w.rng.IntN(len(list))]
+	v := s.Check(w.ctx, terminal.Scan{Text: code.Digits(), Entered: validate.Scanned})
+	switch v.Verdict.Reason {
+	case validate.Winner:
+		v, err := s.Pay(w.ctx, v.ID, terminal.Confirmed{})
+		w.must(err)
+		if v.Receipt == nil {
+			w.t.Errorf("%s: %v was not paid: %s", s.config.Name, code, v.Verdict.Reason)
+			return
+		}
+		w.paid++
+	case validate.AlreadyPaidHere, validate.GameUnknown, validate.BlockNotHere, validate.PackNotActive: // paid before, or not arrived yet
+	default:
+		w.t.Errorf("%s: %v: %s, %s", s.config.Name, code, v.Verdict.Reason, v.Detail)
+	}
+}
+
+// trouble happens about ten times an hour.
+func (w *world) trouble() {
+	switch w.rng.IntN(30) {
+	case 0:
+		w.net.cutAll()
+		w.cuts++
+	case 1:
+		w.net.down(time.Duration(1+w.rng.IntN(40)) * time.Minute)
+		w.cuts++
+	case 2:
+		w.net.breakAfter(w.rng.IntN(6000))
+		w.cuts++
+	case 3:
+		w.restarts++
+		w.stopCentral()
+		time.Sleep(time.Duration(w.rng.IntN(10)) * time.Minute)
+		w.startCentral()
+	case 4:
+		w.restarts++
+		s := w.tills[w.rng.IntN(len(w.tills))]
+		s.stop(w)
+		time.Sleep(time.Duration(w.rng.IntN(10)) * time.Minute)
+		s.start(w)
+	}
+}
+
+// settle waits until central has acknowledged everything.
+func (w *world) settle(s *till) {
+	w.t.Helper()
+	limit := time.Now().Add(30 * time.Minute)
+	for {
+		acked, err := s.book.Acked(w.ctx)
+		w.must(err)
+		if acked.Seq == s.book.Head().Seq {
+			return
+		}
+		if time.Now().After(limit) {
+			w.t.Fatalf("%s: half an hour after the last trouble %d of %d entries are acknowledged: %+v", s.config.Name, acked.Seq, s.book.Head().Seq, s.way.up.Status())
+		}
+		time.Sleep(10 * time.Second)
+	}
+}
+
+// compare holds a till's journal against central's copy.
+func (w *world) compare(s *till) {
+	w.t.Helper()
+	rows, err := w.central.Reader().Query("SELECT line FROM entries WHERE terminal = ? AND epoch = 1 ORDER BY seq", s.config.Name)
+	w.must(err)
+	defer rows.Close()
+	w.must(s.book.Lines(w.ctx, 1, 0, func(seq int64, line []byte) error {
+		var copied []byte
+		if !rows.Next() {
+			return fmt.Errorf("%s: central lacks entry %d", s.config.Name, seq)
+		}
+		if err := rows.Scan(&copied); err != nil || !bytes.Equal(line, copied) {
+			return fmt.Errorf("%s: entry %d differs: %w", s.config.Name, seq, err)
+		}
+		return nil
+	}))
+	if rows.Next() {
+		w.t.Errorf("%s: central has more entries than the till", s.config.Name)
+	}
+}
+
+// network carries connections in memory, and breaks them.
+type network struct {
+	mu      sync.Mutex
+	rng     *mathrand.Rand
+	accept  chan net.Conn
+	closed  chan struct{}
+	until   time.Time // down until then
+	budget  int       // bytes until the next connection breaks, 0 for none
+	carried []net.Conn
+}
+
+var errDown = errors.New("the network is down")
+
+// listen gives central's end, in place of an earlier one.
+func (n *network) listen() net.Listener {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.accept, n.closed = make(chan net.Conn), make(chan struct{})
+	return &pipeListener{n.accept, n.closed, sync.Once{}}
+}
+
+func (n *network) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	n.mu.Lock()
+	if time.Now().Before(n.until) {
+		n.mu.Unlock()
+		return nil, errDown
+	}
+	near, far := net.Pipe()
+	c := &weakConn{Conn: near, left: n.budget}
+	n.budget = 0
+	n.carried = append(n.carried, near, far)
+	accept, closed := n.accept, n.closed
+	n.mu.Unlock()
+	select {
+	case accept <- far:
+		return c, nil
+	case <-closed:
+		return nil, errDown
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (n *network) cutAll() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range n.carried {
+		_ = c.Close()
+	}
+	n.carried = nil
+}
+
+func (n *network) down(d time.Duration) {
+	n.cutAll()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.until = time.Now().Add(d)
+}
+
+// breakAfter breaks the next connection after so many bytes.
+func (n *network) breakAfter(bytes int) {
+	n.cutAll()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.budget = 1 + bytes
+}
+
+func (n *network) mend() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.until, n.budget = time.Time{}, 0
+}
+
+// weakConn breaks after a number of bytes in either direction; 0 never does.
+type weakConn struct {
+	net.Conn
+	mu   sync.Mutex
+	left int
+}
+
+func (c *weakConn) spend(n int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left == 0 {
+		return nil
+	}
+	if c.left -= n; c.left <= 0 {
+		c.left = 1
+		_ = c.Close()
+		return errDown
+	}
+	return nil
+}
+
+func (c *weakConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	return n, errors.Join(err, c.spend(n))
+}
+
+func (c *weakConn) Write(b []byte) (int, error) {
+	if err := c.spend(len(b)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(b)
+}
+
+type pipeListener struct {
+	accept chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.accept:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "central.test"} }

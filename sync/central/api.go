@@ -1,0 +1,283 @@
+package central
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"mime"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"grattoir/sync/wire"
+)
+
+// retryAfter is what a busy central asks of a terminal, in seconds.
+const retryAfter = 5
+
+func wireError(kind wire.Kind, format string, args ...any) *wire.Error {
+	return &wire.Error{Kind: kind, Text: fmt.Sprintf(format, args...)}
+}
+
+// statusOf is the HTTP status of an error kind. Clients decide by the kind.
+func statusOf(kind wire.Kind) int {
+	switch kind {
+	case wire.KindBadRequest:
+		return http.StatusBadRequest
+	case wire.KindTooLarge:
+		return http.StatusRequestEntityTooLarge
+	case wire.KindForbidden, wire.KindBadCode:
+		return http.StatusForbidden
+	case wire.KindBehind, wire.KindFork:
+		return http.StatusConflict
+	case wire.KindUpgrade:
+		return http.StatusUpgradeRequired
+	case wire.KindNotFound:
+		return http.StatusNotFound
+	case wire.KindBusy:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
+
+// TLSConfig is the server's: TLS 1.3, with client certificates verified under central's
+// CA where one is given. Enrolling needs none; API refuses everything else without one.
+// The CA's certificate is sent along, so that an enrolling terminal can pin it.
+func (c *Central) TLSConfig() *tls.Config {
+	pool := x509.NewCertPool()
+	pool.AddCert(c.keys.ca)
+	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{c.keys.server}, ClientAuth: tls.VerifyClientCertIfGiven,
+		ClientCAs: pool, Time: c.opt.Now, NextProtos: []string{"http/1.1"}}
+}
+
+// API serves the terminals' requests. It belongs behind TLSConfig: who asks is read from
+// the connection's verified certificate.
+func (c *Central) API() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+wire.PathEnrol, c.serveEnrol)
+	mux.HandleFunc("POST "+wire.PathHello, c.known(c.serveHello))
+	mux.HandleFunc("POST "+wire.PathJournal, c.known(c.serveJournal))
+	mux.HandleFunc("GET "+wire.PathFeed, c.known(c.serveFeed))
+	mux.HandleFunc("GET "+wire.PathSnapshot, c.known(c.serveSnapshot))
+	mux.HandleFunc("GET "+wire.PathBlocks+"{sha256}", c.known(c.serveBlock))
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		c.fail(w, r, wireError(wire.KindNotFound, "no such request: this program knows protocol %d", wire.Protocol))
+	})
+	return mux
+}
+
+// known lets a request through with the terminal that made it.
+func (c *Central) known(serve func(http.ResponseWriter, *http.Request, caller)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+			c.fail(w, r, wireError(wire.KindForbidden, "this request needs the terminal's certificate: enrol first"))
+			return
+		}
+		// The handshake proved the certificate; a connection kept open may outlive it.
+		cert := r.TLS.PeerCertificates[0]
+		if c.opt.Now().After(cert.NotAfter) {
+			c.fail(w, r, wireError(wire.KindForbidden, "the certificate ended at %s: enrol again", wire.FormatTime(cert.NotAfter)))
+			return
+		}
+		who, err := c.identify(r.Context(), cert)
+		if err != nil {
+			c.fail(w, r, err)
+			return
+		}
+		serve(w, r, who)
+	}
+}
+
+// fail answers with the error's kind. What is central's own fault is logged here, and
+// the terminal learns no more than that.
+func (c *Central) fail(w http.ResponseWriter, r *http.Request, err error) {
+	var e *wire.Error
+	switch {
+	case errors.As(err, &e):
+	case r.Context().Err() != nil:
+		return // nobody listens
+	case busy(err):
+		e = wireError(wire.KindBusy, "the database is busy")
+	default:
+		c.opt.Log.Error("request failed", "path", r.URL.Path, "err", err)
+		e = wireError(wire.KindInternal, "central could not do it; its log says why")
+	}
+	if e.Kind == wire.KindBusy || e.Kind == wire.KindInternal {
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	}
+	c.write(w, r, statusOf(e.Kind), e)
+}
+
+func (c *Central) answer(w http.ResponseWriter, r *http.Request, v any, err error) {
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	c.write(w, r, http.StatusOK, v)
+}
+
+func (c *Central) write(w http.ResponseWriter, r *http.Request, status int, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		c.opt.Log.Error("answer not encoded", "path", r.URL.Path, "err", err)
+		status, text = http.StatusInternalServerError, []byte(`{"kind":"internal","text":"central could not do it; its log says why"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(text, '\n')) // a terminal that left asks again
+}
+
+// read decodes a body of at most limit bytes. Fields it does not know are stepped over:
+// they are how the protocol grows.
+func read(w http.ResponseWriter, r *http.Request, limit int64, into any) error {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return wireError(wire.KindBadRequest, "want Content-Type application/json")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return wireError(wire.KindTooLarge, "the body is larger than %d bytes", limit)
+	}
+	if err != nil {
+		return wireError(wire.KindBadRequest, "the body was cut: %v", err)
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return wireError(wire.KindBadRequest, "the body is not the JSON of this request: %v", err)
+	}
+	return nil
+}
+
+// speaks refuses a protocol that this program no longer knows. Later ones are additive.
+func speaks(protocol int) error {
+	if protocol < wire.Protocol {
+		return wireError(wire.KindUpgrade, "protocol %d is too old, this central speaks %d: update the terminal's program; uploading still works", protocol, wire.Protocol)
+	}
+	return nil
+}
+
+func (c *Central) serveEnrol(w http.ResponseWriter, r *http.Request) {
+	var q wire.EnrolRequest
+	if err := read(w, r, wire.MaxRequest, &q); err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	if err := speaks(q.Protocol); err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	a, err := c.enrol(r.Context(), q)
+	c.answer(w, r, a, err)
+}
+
+func (c *Central) serveHello(w http.ResponseWriter, r *http.Request, who caller) {
+	var h wire.Hello
+	err := read(w, r, wire.MaxRequest, &h)
+	if err == nil {
+		err = speaks(h.Protocol)
+	}
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	a, err := c.hello(r.Context(), who, h)
+	c.answer(w, r, a, err)
+}
+
+// serveJournal asks no protocol number: what a terminal has paid is taken from every
+// program that was ever shipped.
+func (c *Central) serveJournal(w http.ResponseWriter, r *http.Request, who caller) {
+	var u wire.Upload
+	if err := read(w, r, wire.MaxUpload, &u); err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	a, err := c.upload(r.Context(), who, u)
+	c.answer(w, r, a, err)
+}
+
+func (c *Central) serveFeed(w http.ResponseWriter, r *http.Request, who caller) {
+	after, err := queryNumber(r, "after", 1<<53)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	seconds, err := queryNumber(r, "wait", wire.MaxFeedWait)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	f, err := c.Feed(r.Context(), who.name, after, time.Duration(seconds)*time.Second)
+	if err == nil {
+		// A minute may have passed: whoever was suspended in it learns nothing more.
+		_, err = c.identify(r.Context(), r.TLS.PeerCertificates[0])
+	}
+	c.answer(w, r, f, err)
+}
+
+// queryNumber reads a number from 0 to high, 0 when it is absent.
+func queryNumber(r *http.Request, name string, high int64) (int64, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n > high {
+		return 0, wireError(wire.KindBadRequest, "%s %.20q: want 0 to %d", name, text, high)
+	}
+	return n, nil
+}
+
+func (c *Central) serveSnapshot(w http.ResponseWriter, r *http.Request, _ caller) {
+	version, signed, err := c.Snapshot(r.Context())
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("ETag", fmt.Sprintf(`"%d"`, version))
+	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(signed))
+}
+
+// serveBlock gives a block file by its hash, whole or in ranges. The file never changes,
+// so its hash is its entity tag.
+func (c *Central) serveBlock(w http.ResponseWriter, r *http.Request, _ caller) {
+	sum := r.PathValue("sha256")
+	if raw, err := hex.DecodeString(sum); err != nil || len(raw) != 32 || hex.EncodeToString(raw) != sum {
+		c.fail(w, r, wireError(wire.KindBadRequest, "want a block's SHA-256 in 64 lower-case hexadecimal digits"))
+		return
+	}
+	published, err := c.published(r.Context(), sum)
+	if err == nil && !published {
+		err = wireError(wire.KindNotFound, "no block %s is published", sum)
+	}
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	f, err := os.Open(c.blockPath(sum))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("block %s is published and its file is gone: publish it again: %w", sum, err)
+	}
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	defer f.Close()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("ETag", `"`+sum+`"`)
+	http.ServeContent(w, r, "", time.Time{}, f)
+}
+
+func (c *Central) published(ctx context.Context, sum string) (bool, error) {
+	var n int
+	err := c.store.read.QueryRowContext(ctx, "SELECT count(*) FROM blocks WHERE sha256 = ?", sum).Scan(&n)
+	return n > 0, err
+}

@@ -1,0 +1,331 @@
+package central
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"grattoir/sync/wire"
+	"grattoir/validate"
+	"grattoir/validate/manifest"
+	"grattoir/validate/money"
+)
+
+// Block is a published block. A block published again counts by its highest serial.
+type Block struct {
+	ID        validate.BlockID `json:"id"`
+	Serial    int              `json:"serial"`
+	SHA256    string           `json:"sha256"`
+	Size      int64            `json:"size"` // bytes
+	Game      string           `json:"game"`
+	Name      string           `json:"name"` // the game's name for people
+	Emission  string           `json:"emission"`
+	Number    int              `json:"number"`
+	GameCode  string           `json:"game_code"` // as printed, padded
+	Tickets   int64            `json:"tickets"`
+	FirstPack uint32           `json:"first_pack"`
+	LastPack  uint32           `json:"last_pack"`
+	PackSize  int              `json:"pack_size"`
+	Price     money.Amount     `json:"price_minor"`
+	Currency  string           `json:"currency"`
+	Scaled    bool             `json:"scaled"` // a demonstration block
+	MinReader int              `json:"min_reader"`
+	Published time.Time        `json:"published"`
+}
+
+const blockColumns = `block_id, serial, sha256, size, game, name, emission, number, game_code, tickets, first_pack, last_pack, pack_size,
+	price_minor, currency, scaled, min_reader, published`
+
+// currentBlocks are the blocks by their highest serial.
+const currentBlocks = "SELECT " + blockColumns + " FROM blocks AS b WHERE serial = (SELECT max(serial) FROM blocks AS o WHERE o.block_id = b.block_id)"
+
+func scanBlock(row scanner) (Block, error) {
+	var b Block
+	var id []byte
+	var published string
+	err := row.Scan(&id, &b.Serial, &b.SHA256, &b.Size, &b.Game, &b.Name, &b.Emission, &b.Number, &b.GameCode, &b.Tickets, &b.FirstPack, &b.LastPack, &b.PackSize,
+		&b.Price, &b.Currency, &b.Scaled, &b.MinReader, &published)
+	if err != nil {
+		return b, err
+	}
+	if len(id) != len(b.ID) {
+		return b, fmt.Errorf("block id of %d bytes", len(id))
+	}
+	b.ID = validate.BlockID(id)
+	b.Published, err = wire.ParseTime(published)
+	return b, err
+}
+
+// querier is a transaction or the readers.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+func listBlocks(ctx context.Context, q querier) ([]Block, error) {
+	rows, err := q.QueryContext(ctx, currentBlocks+" ORDER BY game_code, first_pack")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	list := []Block{}
+	for rows.Next() {
+		b, err := scanBlock(rows)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, b)
+	}
+	return list, rows.Err()
+}
+
+// Blocks lists the published blocks by game code and first pack.
+func (c *Central) Blocks(ctx context.Context) ([]Block, error) { return listBlocks(ctx, c.store.read) }
+
+// BlockTiers is the prize table of a published block, as its signed header has it.
+func (c *Central) BlockTiers(ctx context.Context, id validate.BlockID) ([]manifest.Tier, error) {
+	b, err := c.block(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return b.Header.Tiers, nil
+}
+
+// Publish copies a manifest into the folder, verifies the copy whole against the seal
+// keys, and lists it in a new snapshot. Publishing a file again changes nothing. A
+// manifest that needs a pepper is refused, because central could prove no claim of it.
+func (c *Central) Publish(ctx context.Context, path string) (Block, error) {
+	b, err := c.publish(ctx, path)
+	if err != nil {
+		return Block{}, fmt.Errorf("publish %s: %w", filepath.Base(path), err)
+	}
+	return b, nil
+}
+
+func (c *Central) publish(ctx context.Context, path string) (_ Block, err error) {
+	temp, sum, size, err := c.copyBlock(path)
+	if err != nil {
+		return Block{}, err
+	}
+	defer func() { err = errors.Join(err, removeIfThere(temp)) }()
+	h, err := c.verifyBlock(ctx, temp)
+	if err != nil {
+		return Block{}, err
+	}
+	packs := (h.Tickets + int64(h.PackSize) - 1) / int64(h.PackSize)
+	b := Block{ID: h.Block, Serial: h.Serial, SHA256: sum, Size: size, Game: h.Game, Name: h.Name, Emission: h.Emission, Number: h.Number, GameCode: h.GameCode,
+		Tickets: h.Tickets, FirstPack: h.FirstPack, LastPack: h.FirstPack + uint32(packs-1), PackSize: h.PackSize, Price: h.Price, Currency: h.Currency,
+		Scaled: h.Scaled, MinReader: h.MinReader, Published: c.opt.Now().UTC().Truncate(time.Millisecond)}
+	published, err := c.Blocks(ctx)
+	if err == nil {
+		_, err = fits(b, published) // asked again below; here it keeps a refused file out of the folder
+	}
+	if err != nil {
+		return Block{}, err
+	}
+	// The file is in place before the row that names it: a cut leaves a file nobody asks for.
+	if err := moveInto(temp, c.blockPath(sum)); err != nil {
+		return Block{}, err
+	}
+	err = c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		blocks, err := listBlocks(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if old, err := fits(b, blocks); err != nil || old != nil {
+			if old != nil {
+				b = *old
+			}
+			return err
+		}
+		if err := insertBlock(ctx, tx, b); err != nil {
+			return err
+		}
+		return c.addSnapshot(ctx, tx)
+	})
+	if err == nil {
+		c.opt.Log.Info("block published", "block", b.ID, "game", b.Game, "sha256", b.SHA256)
+	}
+	return b, err
+}
+
+func removeIfThere(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func (c *Central) blockPath(sum string) string {
+	return filepath.Join(c.opt.Dir, "blocks", sum+".manifest")
+}
+
+// copyBlock copies into the blocks folder, hashing what it writes.
+func (c *Central) copyBlock(path string) (temp, sum string, size int64, err error) {
+	in, err := os.Open(path)
+	if err != nil {
+		return "", "", 0, err
+	}
+	defer in.Close()
+	if info, err := in.Stat(); err != nil {
+		return "", "", 0, err
+	} else if !info.Mode().IsRegular() || info.Size() > wire.MaxBlock {
+		return "", "", 0, fmt.Errorf("%w: want a file of at most %d bytes", ErrRefused, wire.MaxBlock)
+	}
+	out, err := os.CreateTemp(filepath.Join(c.opt.Dir, "blocks"), ".new-*")
+	if err != nil {
+		return "", "", 0, err
+	}
+	hash := sha256.New()
+	size, err = io.Copy(io.MultiWriter(out, hash), io.LimitReader(in, wire.MaxBlock+1))
+	err = errors.Join(err, out.Chmod(0o644), out.Sync(), out.Close())
+	if err == nil && size > wire.MaxBlock {
+		err = fmt.Errorf("%w: it grew beyond %d bytes", ErrRefused, wire.MaxBlock)
+	}
+	if err != nil {
+		return "", "", 0, errors.Join(err, removeIfThere(out.Name()))
+	}
+	return out.Name(), hex.EncodeToString(hash.Sum(nil)), size, nil
+}
+
+func (c *Central) keyRing() (manifest.Keys, error) {
+	public, err := c.SealKeys()
+	if err != nil {
+		return manifest.Keys{}, err
+	}
+	if len(public) == 0 {
+		return manifest.Keys{}, fmt.Errorf("%w: no key may sign manifests yet: publish with --key PUB --trust", ErrRefused)
+	}
+	return manifest.NewKeys(1, public...)
+}
+
+func (c *Central) verifyBlock(ctx context.Context, path string) (manifest.Header, error) {
+	ring, err := c.keyRing()
+	if err != nil {
+		return manifest.Header{}, err
+	}
+	m, err := manifest.Open(ctx, path, ring)
+	if m != nil {
+		defer m.Close()
+	}
+	if err != nil {
+		return manifest.Header{}, err
+	}
+	if m.Header.Pepper {
+		return manifest.Header{}, fmt.Errorf("%w: layout %s needs a pepper, and central could prove no claim of it", ErrRefused, m.Header.Layout.Name)
+	}
+	return m.Header, m.Verify(ctx, func(int) {})
+}
+
+// fits refuses a block that contradicts a published one. A block that is published
+// already, with the very same file, is returned.
+func fits(b Block, published []Block) (same *Block, err error) {
+	for _, old := range published {
+		switch {
+		case old.ID == b.ID && old.SHA256 == b.SHA256:
+			return &old, nil
+		case old.ID == b.ID && old.Serial >= b.Serial:
+			return nil, fmt.Errorf("%w: block %v is published as serial %d, this file is serial %d: seal it with a higher one", ErrRefused, b.ID, old.Serial, b.Serial)
+		case old.ID == b.ID && (old.GameCode != b.GameCode || old.FirstPack != b.FirstPack || old.LastPack != b.LastPack || old.PackSize != b.PackSize):
+			return nil, fmt.Errorf("%w: block %v is published with other packs than this file has", ErrRefused, b.ID)
+		case old.ID != b.ID && old.GameCode == b.GameCode && old.FirstPack <= b.LastPack && b.FirstPack <= old.LastPack:
+			return nil, fmt.Errorf("%w: block %v has packs %d to %d of game code %s already, this one packs %d to %d", ErrRefused,
+				old.ID, old.FirstPack, old.LastPack, old.GameCode, b.FirstPack, b.LastPack)
+		}
+	}
+	return nil, nil
+}
+
+func insertBlock(ctx context.Context, tx *sql.Tx, b Block) error {
+	_, err := tx.ExecContext(ctx, "INSERT INTO blocks("+blockColumns+") VALUES(?"+strings.Repeat(", ?", 17)+")", b.ID[:], b.Serial, b.SHA256, b.Size, b.Game, b.Name,
+		b.Emission, b.Number, b.GameCode, b.Tickets, b.FirstPack, b.LastPack, b.PackSize, int64(b.Price), b.Currency, b.Scaled, b.MinReader, wire.FormatTime(b.Published))
+	return err
+}
+
+// addSnapshot signs the next snapshot over what is published now.
+func (c *Central) addSnapshot(ctx context.Context, tx *sql.Tx) error {
+	blocks, err := listBlocks(ctx, tx)
+	if err != nil {
+		return err
+	}
+	s := wire.Snapshot{Issued: c.opt.Now()}
+	if err := tx.QueryRowContext(ctx, "SELECT coalesce(max(version), 0) + 1 FROM snapshots").Scan(&s.Version); err != nil {
+		return err
+	}
+	for _, b := range blocks {
+		s.Blocks = append(s.Blocks, wire.Block{SHA256: b.SHA256, Size: b.Size, GameCode: b.GameCode, Reader: b.MinReader})
+	}
+	signed, err := note.Sign(&note.Note{Text: s.Text()}, c.keys.signer)
+	if err != nil {
+		return fmt.Errorf("sign the snapshot: %w", err)
+	}
+	if len(signed) > wire.MaxAnswer {
+		return fmt.Errorf("%w: the snapshot would have %d bytes, at most %d", ErrRefused, len(signed), wire.MaxAnswer)
+	}
+	_, err = tx.ExecContext(ctx, "INSERT INTO snapshots(version, issued, note) VALUES(?, ?, ?)", s.Version, wire.FormatTime(s.Issued), string(signed))
+	return err
+}
+
+// firstSnapshot gives a new central version 1, which lists nothing.
+func (c *Central) firstSnapshot(ctx context.Context) error {
+	return c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		var n int
+		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM snapshots").Scan(&n); err != nil || n > 0 {
+			return err
+		}
+		return c.addSnapshot(ctx, tx)
+	})
+}
+
+// Snapshot is the newest snapshot, a signed note over wire.Snapshot's text.
+func (c *Central) Snapshot(ctx context.Context) (version int64, signed string, err error) {
+	err = c.store.read.QueryRowContext(ctx, "SELECT version, note FROM snapshots ORDER BY version DESC LIMIT 1").Scan(&version, &signed)
+	return version, signed, err
+}
+
+// block gives an open manifest of a published block, by its highest serial.
+func (c *Central) block(ctx context.Context, id validate.BlockID) (*manifest.Block, error) {
+	var serial int64
+	var sum string
+	err := c.store.read.QueryRowContext(ctx, "SELECT serial, sha256 FROM blocks WHERE block_id = ? ORDER BY serial DESC LIMIT 1", id[:]).Scan(&serial, &sum)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, fmt.Errorf("block %v: %w", id, ErrNotFound)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.blocksMu.Lock()
+	defer c.blocksMu.Unlock()
+	held := c.blocks[id]
+	if held != nil && held.serial == serial {
+		return held.Block, nil
+	}
+	ring, err := c.keyRing()
+	if err != nil {
+		return nil, err
+	}
+	m, err := manifest.Open(ctx, c.blockPath(sum), ring)
+	if err != nil {
+		if m != nil {
+			err = errors.Join(err, m.Close())
+		}
+		return nil, err
+	}
+	if held != nil {
+		// An upload may still look into the old file; its answer is the same and Close,
+		// which waits for no query, would fail it. It stays open until the end.
+		c.replaced = append(c.replaced, held.Block)
+	}
+	c.blocks[id] = &openBlock{serial, m}
+	return m, nil
+}

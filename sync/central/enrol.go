@@ -1,0 +1,173 @@
+package central
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"database/sql"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"grattoir/sync/wire"
+)
+
+// codeLife is how long an enrolment code may be used.
+const codeLife = 24 * time.Hour
+
+// EnrolCode lets one device enrol as one terminal.
+type EnrolCode struct {
+	Terminal string    `json:"terminal"`
+	Code     string    `json:"code"` // shown once: central keeps only a hash
+	Expires  time.Time `json:"expires"`
+}
+
+// AddTerminal makes a terminal known and gives the code it enrols with. For a terminal
+// that was never seen it is a new code in place of the old; a suspended one may enrol
+// again, with a new key, and its journal may then begin a higher epoch. The code of an
+// enrolled terminal is refused: suspend it first.
+func (c *Central) AddTerminal(ctx context.Context, name string) (EnrolCode, error) {
+	if !terminalName.MatchString(name) {
+		return EnrolCode{}, fmt.Errorf("terminal %.64q: %w: a name has 1 to 63 of letters, digits, . _ and -, and begins with a letter or digit", name, ErrRefused)
+	}
+	var secret wire.EnrolSecret
+	if _, err := io.ReadFull(c.opt.Rand, secret[:]); err != nil {
+		return EnrolCode{}, fmt.Errorf("random number: %w", err)
+	}
+	now := c.opt.Now()
+	e := EnrolCode{Terminal: name, Code: wire.EncodeEnrolCode(secret, wire.PinOf(c.keys.ca.RawSubjectPublicKeyInfo)), Expires: now.Add(codeLife).UTC()}
+	hash := sha256.Sum256(secret[:])
+	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		var state TerminalState
+		err := tx.QueryRowContext(ctx, "SELECT state FROM terminals WHERE name = ?", name).Scan(&state)
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			_, err = tx.ExecContext(ctx, "INSERT INTO terminals(name, state, added, ack_hash) VALUES(?, ?, ?, ?)", name, NeverSeen, wire.FormatTime(now), noHash)
+		case err == nil && state == Enrolled:
+			err = fmt.Errorf("terminal %s is enrolled: %w: to enrol another device in its place, first central terminal suspend %s", name, ErrRefused, name)
+		}
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `INSERT INTO enrol_codes(terminal, hash, expires) VALUES(?, ?, ?)
+			ON CONFLICT(terminal) DO UPDATE SET hash = excluded.hash, expires = excluded.expires, csr = NULL, certificate = ''`, name, hash[:], wire.FormatTime(e.Expires))
+		return err
+	})
+	return e, err
+}
+
+// enrol answers a request for a certificate. A code is good for one key: the same code
+// with the same request is an answer that was lost and gets the same certificate again.
+func (c *Central) enrol(ctx context.Context, r wire.EnrolRequest) (wire.EnrolAnswer, error) {
+	csr, err := parseCSR(r.CSR)
+	if err != nil {
+		return wire.EnrolAnswer{}, wireError(wire.KindBadRequest, "certificate request: %v", err)
+	}
+	secret, pin, err := wire.ParseEnrolCode(r.Code)
+	if err != nil {
+		return wire.EnrolAnswer{}, wireError(wire.KindBadCode, "%v", err)
+	}
+	if want := wire.PinOf(c.keys.ca.RawSubjectPublicKeyInfo); subtle.ConstantTimeCompare(pin[:], want[:]) != 1 {
+		return wire.EnrolAnswer{}, wireError(wire.KindBadCode, "the code is of another central")
+	}
+	sealKeys, err := c.SealKeys()
+	if err != nil {
+		return wire.EnrolAnswer{}, err
+	}
+	now := c.opt.Now()
+	a := wire.EnrolAnswer{Protocol: wire.Protocol, CA: c.keys.caPEM, CentralKey: c.keys.notePublic, SealKeys: append([]string{}, sealKeys...),
+		ClaimKey: c.keys.claimLine, Time: wire.FormatTime(now)}
+	err = c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		var used []byte
+		var err error
+		if a.Terminal, a.Certificate, used, err = findCode(ctx, tx, secret, wire.FormatTime(now)); err != nil {
+			return err
+		}
+		sum := sha256.Sum256(csr.Raw)
+		if used != nil {
+			if subtle.ConstantTimeCompare(used, sum[:]) != 1 {
+				return wireError(wire.KindBadCode, "the code was used by another device: ask for a new one")
+			}
+			return nil
+		}
+		a.Certificate, err = c.certify(ctx, tx, a.Terminal, csr, now)
+		if err == nil {
+			_, err = tx.ExecContext(ctx, "UPDATE enrol_codes SET csr = ?, certificate = ? WHERE terminal = ?", sum[:], a.Certificate, a.Terminal)
+		}
+		return err
+	})
+	if err != nil {
+		return wire.EnrolAnswer{}, err
+	}
+	c.opt.Log.Info("terminal enrolled", "terminal", a.Terminal)
+	return a, nil
+}
+
+func parseCSR(text string) (*x509.CertificateRequest, error) {
+	block, rest := pem.Decode([]byte(text))
+	if block == nil || block.Type != "CERTIFICATE REQUEST" || strings.TrimSpace(string(rest)) != "" {
+		return nil, errors.New("want one PEM block of type CERTIFICATE REQUEST")
+	}
+	csr, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	if key, ok := csr.PublicKey.(*ecdsa.PublicKey); !ok || key.Curve != elliptic.P256() {
+		return nil, errors.New("want a P-256 key")
+	}
+	return csr, csr.CheckSignature()
+}
+
+// findCode compares with every live code in constant time, so that its time tells
+// nothing about any of them. There are as many as were made in a day.
+func findCode(ctx context.Context, tx *sql.Tx, secret wire.EnrolSecret, now string) (terminal, certificate string, csr []byte, err error) {
+	hash := sha256.Sum256(secret[:])
+	rows, err := tx.QueryContext(ctx, "SELECT terminal, hash, certificate, csr FROM enrol_codes WHERE expires > ?", now)
+	if err != nil {
+		return "", "", nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var t, cert string
+		var h, used []byte
+		if err := rows.Scan(&t, &h, &cert, &used); err != nil {
+			return "", "", nil, err
+		}
+		if subtle.ConstantTimeCompare(h, hash[:]) == 1 {
+			terminal, certificate, csr = t, cert, used
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return "", "", nil, err
+	}
+	if terminal == "" {
+		return "", "", nil, wireError(wire.KindBadCode, "the code is unknown or has expired: ask for a new one")
+	}
+	return terminal, certificate, csr, nil
+}
+
+// certify makes the certificate and enrols its key.
+func (c *Central) certify(ctx context.Context, tx *sql.Tx, terminal string, csr *x509.CertificateRequest, now time.Time) (string, error) {
+	serial, err := serialNumber(c.opt.Rand)
+	if err != nil {
+		return "", err
+	}
+	expires := now.Add(terminalLife)
+	template := &x509.Certificate{SerialNumber: serial, Subject: pkix.Name{CommonName: terminal}, NotBefore: now.Add(-clockSlack), NotAfter: expires,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	raw, err := x509.CreateCertificate(rand.Reader, template, c.keys.ca, csr.PublicKey, c.keys.caKey)
+	if err != nil {
+		return "", err
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE terminals SET state = ?, reason = '', enrolled = ?, public_key = ?, cert_serial = ?, cert_expires = ?, fresh_epoch = 1 WHERE name = ?`,
+		Enrolled, wire.FormatTime(now), csr.RawSubjectPublicKeyInfo, serial.Text(16), wire.FormatTime(expires), terminal)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})), err
+}

@@ -1,0 +1,145 @@
+package central
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"grattoir/sync/wire"
+)
+
+// watchEvery is how often the feed is looked at for what another process wrote to it.
+const watchEvery = 500 * time.Millisecond
+
+// everyone is the audience of an item that concerns all terminals.
+const everyone = ""
+
+// bell wakes long polls when the feed grows.
+type bell struct {
+	mu     sync.Mutex
+	newest int64
+	closed bool
+	rung   chan struct{} // closed and replaced at each ring
+}
+
+func newBell(newest int64) *bell { return &bell{newest: newest, rung: make(chan struct{})} }
+
+// ring tells that the feed reaches newest.
+func (b *bell) ring(newest int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if newest > b.newest && !b.closed {
+		b.newest = newest
+		close(b.rung)
+		b.rung = make(chan struct{})
+	}
+}
+
+func (b *bell) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		b.closed = true
+		close(b.rung)
+	}
+}
+
+// next is closed at the next ring; open is false once central closes.
+func (b *bell) next() (rung <-chan struct{}, open bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.rung, !b.closed
+}
+
+// EndPolls answers the long polls that wait, now and from now on, so that a server can
+// drain its connections before Close.
+func (c *Central) EndPolls() { c.feed.close() }
+
+// watchFeed rings for items that another process added.
+func (c *Central) watchFeed(ctx context.Context) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		newest, err := c.newestFeed(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				c.opt.Log.Warn("feed not read, trying again", "err", err)
+			}
+			continue
+		}
+		c.feed.ring(newest)
+	}
+}
+
+func (c *Central) newestFeed(ctx context.Context) (int64, error) {
+	var newest int64
+	err := c.store.read.QueryRowContext(ctx, "SELECT coalesce(max(seq), 0) FROM feed").Scan(&newest)
+	return newest, err
+}
+
+// addFeed appends an item and returns its number. There is one writer, so numbers become
+// visible in their order and a cursor never steps over one.
+func addFeed(ctx context.Context, tx *sql.Tx, audience, now string, item wire.FeedItem) (int64, error) {
+	if err := tx.QueryRowContext(ctx, "SELECT coalesce(max(seq), 0) + 1 FROM feed").Scan(&item.Seq); err != nil {
+		return 0, err
+	}
+	text, err := json.Marshal(item)
+	if err != nil {
+		return 0, err
+	}
+	_, err = tx.ExecContext(ctx, "INSERT INTO feed(seq, kind, audience, item, at) VALUES(?, ?, ?, ?, ?)", item.Seq, item.Kind, audience, string(text), now)
+	return item.Seq, err
+}
+
+// Feed gives what concerns a terminal after a cursor, at most wire.MaxFeed items. With
+// nothing to give it waits, at most so long, and then answers an empty run.
+func (c *Central) Feed(ctx context.Context, terminal string, after int64, wait time.Duration) (wire.Feed, error) {
+	timer := time.NewTimer(min(wait, wire.MaxFeedWait*time.Second))
+	defer timer.Stop()
+	for {
+		rung, open := c.feed.next()
+		items, err := c.feedAfter(ctx, terminal, after)
+		if err != nil {
+			return wire.Feed{}, err
+		}
+		f := wire.Feed{Protocol: wire.Protocol, Items: items, Time: c.now()}
+		if len(items) > 0 || wait <= 0 || !open {
+			return f, nil
+		}
+		select {
+		case <-rung:
+		case <-timer.C:
+			return f, nil
+		case <-ctx.Done():
+			return wire.Feed{}, ctx.Err()
+		}
+	}
+}
+
+func (c *Central) feedAfter(ctx context.Context, terminal string, after int64) ([]wire.FeedItem, error) {
+	rows, err := c.store.read.QueryContext(ctx, "SELECT item FROM feed WHERE seq > ? AND audience IN (?, ?) ORDER BY seq LIMIT ?", after, everyone, terminal, wire.MaxFeed)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []wire.FeedItem{}
+	for rows.Next() {
+		var text []byte
+		var item wire.FeedItem
+		if err := rows.Scan(&text); err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(text, &item); err != nil {
+			return nil, err
+		}
+		items = append(items, item)
+	}
+	return items, rows.Err()
+}

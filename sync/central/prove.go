@@ -1,0 +1,204 @@
+package central
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"grattoir/sync/ledger"
+	"grattoir/sync/wire"
+	"grattoir/validate"
+	"grattoir/validate/manifest"
+	"grattoir/validate/ticket"
+)
+
+// proof is what keys and blocks say of an entry, without the journals of others.
+type proof struct {
+	claim   ledger.ClaimBody
+	isClaim bool
+	opened  bool               // the ticket was scratched: its secret opens its tag
+	kind    wire.ExceptionKind // "" when nothing stands against it so far
+	text    string
+}
+
+// against refuses a credit. The text is for a technician.
+func (p proof) against(kind wire.ExceptionKind, format string, args ...any) proof {
+	p.kind, p.text = kind, fmt.Sprintf(format, args...)
+	return p
+}
+
+// blockSet are the blocks that one upload needs, each looked up once: its claims are
+// of few blocks.
+type blockSet struct {
+	c    *Central
+	open map[validate.BlockID]*manifest.Block
+}
+
+func (s blockSet) find(ctx context.Context, id validate.BlockID) (*manifest.Block, error) {
+	if b := s.open[id]; b != nil {
+		return b, nil
+	}
+	b, err := s.c.block(ctx, id)
+	if err == nil {
+		s.open[id] = b
+	}
+	return b, err
+}
+
+// prove opens the opening of a claim with central's claim key and tries the secret on
+// the ticket's tag. An error is central's own fault: nothing is known then.
+func (c *Central) prove(ctx context.Context, l line, blocks blockSet) (proof, error) {
+	var p proof
+	if !l.known {
+		return p.against(wire.UnknownKind, "entry version %d is of a newer program", l.entry.Version), nil
+	}
+	if l.entry.Kind != ledger.KindClaim {
+		return p.against(wire.UnknownKind, "kind %.64q is of a newer program", l.entry.Kind), nil
+	}
+	var err error
+	if p.claim, err = l.entry.Claim(); err != nil {
+		return p.against(wire.UnknownKind, "the claim's body is of a newer program"), nil
+	}
+	p.isClaim = true
+	block, err := blocks.find(ctx, p.claim.Block)
+	if errors.Is(err, ErrNotFound) {
+		return p.against(wire.ClaimUnproven, "block %v is not published", p.claim.Block), nil
+	}
+	if err != nil {
+		return p, err
+	}
+	code, text := c.scratched(p.claim, block.Header)
+	if text != "" {
+		return p.against(wire.ClaimUnproven, "%s", text), nil
+	}
+	tier, err := block.Open(ctx, code)
+	switch {
+	case errors.Is(err, manifest.ErrNotInBlock), errors.Is(err, manifest.ErrNotAuthentic):
+		return p.against(wire.ClaimUnproven, "%v", err), nil // the code shows no more than its tail
+	case err != nil:
+		return p, err
+	}
+	p.opened = true
+	return p.compare(tier, block.Header), nil
+}
+
+// scratched makes the code of a claimed ticket from its opening, or says why there is none.
+func (c *Central) scratched(claim ledger.ClaimBody, h manifest.Header) (code ticket.Code, text string) {
+	sealed, err := claim.OpeningBytes()
+	if err != nil || len(sealed) == 0 {
+		return code, "the claim has no opening"
+	}
+	secret, err := c.keys.claim.Open(claim.Claim, validate.TicketKey{Block: claim.Block, Pack: claim.Pack, Number: claim.Ticket}, claim.Round, sealed)
+	if err != nil {
+		return code, "the opening was not sealed to this central, for this claim"
+	}
+	code, err = ticket.Make(h.Layout, h.GameCode, claim.Pack, claim.Ticket, secret)
+	if err != nil {
+		return code, "the opening holds no secret of this block's layout"
+	}
+	return code, ""
+}
+
+// compare holds the claimed prize against the proven tier.
+func (p proof) compare(tier int, h manifest.Header) proof {
+	if tier == 0 {
+		return p.against(wire.WrongPrize, "claimed tier %d, %d minor units; the ticket wins nothing", p.claim.Tier, p.claim.AmountMinor)
+	}
+	amount := int64(h.Tiers[tier-1].Amount)
+	if p.claim.Tier != tier || p.claim.AmountMinor != amount || p.claim.Currency != h.Currency {
+		return p.against(wire.WrongPrize, "claimed tier %d, %d minor units %.3s; the ticket wins tier %d, %d minor units %s",
+			p.claim.Tier, p.claim.AmountMinor, p.claim.Currency, tier, amount, h.Currency)
+	}
+	return p
+}
+
+// judge credits a proven claim or keeps the entry as a conflict, and tells the pack's
+// owner of a ticket that another terminal paid. Reasons win in this order: unproven,
+// wrong prize, double claim, no right.
+func (in *intake) judge(ctx context.Context, l line) error {
+	p := l.proof
+	if !p.isClaim {
+		return in.conflict(ctx, l, p)
+	}
+	right, err := in.right(ctx, p.claim)
+	if err != nil {
+		return err
+	}
+	if p.kind == "" {
+		if p, err = in.first(ctx, p, right); err != nil {
+			return err
+		}
+	}
+	if p.kind == "" {
+		err = in.credit(ctx, l, p.claim)
+	} else {
+		err = in.conflict(ctx, l, p)
+	}
+	if err != nil || !p.opened || right.owner == "" || right.owner == in.who.name {
+		return err
+	}
+	// Only a scratched ticket is told of: a claim made up must not stop its owner paying it.
+	in.newest, err = addFeed(ctx, in.tx, right.owner, in.now, wire.FeedItem{Kind: wire.FeedPaid, Paid: &wire.PaidItem{Block: p.claim.Block, Pack: p.claim.Pack,
+		Ticket: p.claim.Ticket, Terminal: in.who.name, Number: validate.EntryNumber{Epoch: in.epoch, Seq: l.seq}.String(), At: l.entry.Time}})
+	return err
+}
+
+// right is who may pay a pack, as central has it now.
+type right struct {
+	state validate.PackState
+	owner string
+	epoch int64
+}
+
+func (in *intake) right(ctx context.Context, c ledger.ClaimBody) (right, error) {
+	r := right{state: validate.PackPrinted}
+	err := in.tx.QueryRowContext(ctx, "SELECT state, owner, epoch FROM packs WHERE block_id = ? AND pack = ?", c.Block[:], c.Pack).Scan(&r.state, &r.owner, &r.epoch)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return r, err
+}
+
+// first tells whether the claim is the first of its ticket that had a right.
+func (in *intake) first(ctx context.Context, p proof, r right) (proof, error) {
+	c := p.claim
+	var terminal string
+	var number validate.EntryNumber
+	err := in.tx.QueryRowContext(ctx, "SELECT terminal, epoch, seq FROM claims WHERE block_id = ? AND pack = ? AND ticket = ? AND round = ?",
+		c.Block[:], c.Pack, c.Ticket, c.Round).Scan(&terminal, &number.Epoch, &number.Seq)
+	switch {
+	case err == nil:
+		return p.against(wire.DoubleClaim, "terminal %s paid it first, entry %v", terminal, number), nil
+	case !errors.Is(err, sql.ErrNoRows):
+		return p, err
+	case c.Round != 0:
+		return p.against(wire.NoRight, "round %d, and no reversal of this ticket was accepted", c.Round), nil
+	case r.owner == "":
+		return p.against(wire.NoRight, "pack %d was delivered to nobody", c.Pack), nil
+	case r.owner != in.who.name:
+		return p.against(wire.NoRight, "pack %d is owned by %s", c.Pack, r.owner), nil
+	case r.epoch != c.OwnerEpoch:
+		return p.against(wire.NoRight, "pack %d is at owner epoch %d, the claim is of %d", c.Pack, r.epoch, c.OwnerEpoch), nil
+	case r.state == validate.PackDelivered:
+		return p.against(wire.NoRight, "pack %d was never activated", c.Pack), nil
+	}
+	return p, nil
+}
+
+func (in *intake) credit(ctx context.Context, l line, c ledger.ClaimBody) error {
+	_, err := in.tx.ExecContext(ctx, `INSERT INTO claims(block_id, pack, ticket, round, claim, terminal, epoch, seq, tier, amount_minor, currency, operator, paid, received)
+		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, c.Block[:], c.Pack, c.Ticket, c.Round, c.Claim, in.who.name, in.epoch, l.seq, c.Tier, c.AmountMinor,
+		c.Currency, c.Operator, l.entry.Time, in.now)
+	return err
+}
+
+func (in *intake) conflict(ctx context.Context, l line, p proof) error {
+	var block, pack, number, round, amount any
+	if c := p.claim; p.isClaim {
+		block, pack, number, round, amount = c.Block[:], c.Pack, c.Ticket, c.Round, c.AmountMinor
+	}
+	_, err := in.tx.ExecContext(ctx, `INSERT INTO conflicts(terminal, epoch, seq, kind, text, block_id, pack, ticket, round, amount_minor, currency, line, received)
+		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, in.who.name, in.epoch, l.seq, p.kind, p.text, block, pack, number, round, amount, p.claim.Currency, l.text, in.now)
+	return err
+}

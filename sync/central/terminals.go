@@ -1,0 +1,217 @@
+package central
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/x509"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"grattoir/sync/wire"
+)
+
+// TerminalState is where a terminal stands. The states are a partition.
+type TerminalState string
+
+const (
+	NeverSeen TerminalState = "never-seen" // added, not enrolled yet
+	Enrolled  TerminalState = "enrolled"
+	Suspended TerminalState = "suspended" // every request is refused until it enrols again
+)
+
+// Terminal is what central knows of one terminal. Times are zero where nothing is known.
+type Terminal struct {
+	Name        string        `json:"name"`
+	State       TerminalState `json:"state"`
+	Reason      string        `json:"reason"` // why suspended
+	Added       time.Time     `json:"added,omitzero"`
+	Enrolled    time.Time     `json:"enrolled,omitzero"`
+	CertSerial  string        `json:"cert_serial"`
+	CertExpires time.Time     `json:"cert_expires,omitzero"`
+	Contact     time.Time     `json:"contact,omitzero"` // last hello or upload
+	Program     string        `json:"program"`
+	Acked       wire.Position `json:"acked"` // end of the journal held here
+	Head        wire.Position `json:"head"`  // end the terminal last told of
+	Snapshot    int64         `json:"snapshot"`
+	Feed        int64         `json:"feed"`
+	Unsent      int64         `json:"unsent"`            // as told in the last hello
+	SkewMS      *int64        `json:"skew_ms,omitempty"` // device clock minus central's
+	DiskFree    int64         `json:"disk_free"`         // bytes
+	Faults      []string      `json:"faults"`
+}
+
+const terminalColumns = `name, state, reason, added, enrolled, cert_serial, cert_expires, contact, program, ack_epoch, ack_seq, ack_hash,
+	head_epoch, head_seq, head_hash, snapshot, feed, unsent, skew_ms, disk_free, faults`
+
+type scanner interface{ Scan(...any) error }
+
+func scanTerminal(row scanner) (Terminal, error) {
+	var t Terminal
+	var added, enrolled, expires, contact, faults string
+	err := row.Scan(&t.Name, &t.State, &t.Reason, &added, &enrolled, &t.CertSerial, &expires, &contact, &t.Program, &t.Acked.Epoch, &t.Acked.Seq, &t.Acked.Hash,
+		&t.Head.Epoch, &t.Head.Seq, &t.Head.Hash, &t.Snapshot, &t.Feed, &t.Unsent, &t.SkewMS, &t.DiskFree, &faults)
+	if err != nil {
+		return t, err
+	}
+	for _, at := range []struct {
+		text string
+		into *time.Time
+	}{{added, &t.Added}, {enrolled, &t.Enrolled}, {expires, &t.CertExpires}, {contact, &t.Contact}} {
+		if at.text == "" {
+			continue
+		}
+		if *at.into, err = wire.ParseTime(at.text); err != nil {
+			return t, fmt.Errorf("terminal %s: %w", t.Name, err)
+		}
+	}
+	if err := json.Unmarshal([]byte(faults), &t.Faults); err != nil {
+		return t, fmt.Errorf("terminal %s: faults: %w", t.Name, err)
+	}
+	return t, nil
+}
+
+// Terminals lists all terminals by name.
+func (c *Central) Terminals(ctx context.Context) ([]Terminal, error) {
+	rows, err := c.store.read.QueryContext(ctx, "SELECT "+terminalColumns+" FROM terminals ORDER BY name")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	list := []Terminal{}
+	for rows.Next() {
+		t, err := scanTerminal(rows)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, t)
+	}
+	return list, rows.Err()
+}
+
+// Terminal gives one terminal, or ErrNotFound.
+func (c *Central) Terminal(ctx context.Context, name string) (Terminal, error) {
+	t, err := scanTerminal(c.store.read.QueryRowContext(ctx, "SELECT "+terminalColumns+" FROM terminals WHERE name = ?", name))
+	if errors.Is(err, sql.ErrNoRows) {
+		return t, fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound)
+	}
+	return t, err
+}
+
+// terminalName is what may stand in a certificate, in signed texts and in file names.
+var terminalName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+
+// Suspend refuses every request of the terminal from now on, with its certificate and
+// all. To let it work again, AddTerminal gives it a new code.
+func (c *Central) Suspend(ctx context.Context, name, reason string) error {
+	if len(reason) > 200 {
+		return fmt.Errorf("suspend %.64q: %w: the reason has %d bytes, at most 200", name, ErrRefused, len(reason))
+	}
+	return c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		done, err := tx.ExecContext(ctx, "UPDATE terminals SET state = ?, reason = ? WHERE name = ?", Suspended, reason, name)
+		if err != nil {
+			return err
+		}
+		if n, err := done.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound), err)
+		}
+		// A code that lies about must not let the terminal in again.
+		_, err = tx.ExecContext(ctx, "DELETE FROM enrol_codes WHERE terminal = ?", name)
+		return err
+	})
+}
+
+// caller is the terminal that made a request.
+type caller struct {
+	name string
+	key  *ecdsa.PublicKey
+}
+
+// identify holds a verified client certificate against the database, at each request:
+// a suspension or a new enrolment takes effect at once.
+func (c *Central) identify(ctx context.Context, cert *x509.Certificate) (caller, error) {
+	name := cert.Subject.CommonName
+	var state TerminalState
+	var reason, serial string
+	var spki []byte
+	err := c.store.read.QueryRowContext(ctx, "SELECT state, reason, cert_serial, public_key FROM terminals WHERE name = ?", name).Scan(&state, &reason, &serial, &spki)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return caller{}, wireError(wire.KindForbidden, "terminal %.64q is not known here: enrol it", name)
+	case err != nil:
+		return caller{}, err
+	case state == Suspended:
+		return caller{}, wireError(wire.KindForbidden, "terminal %s is suspended: %s", name, reason)
+	case state != Enrolled || serial != cert.SerialNumber.Text(16):
+		return caller{}, wireError(wire.KindForbidden, "terminal %s has a newer certificate than this one: enrol this device again", name)
+	}
+	key, err := parseKey(spki)
+	return caller{name, key}, err
+}
+
+func parseKey(spki []byte) (*ecdsa.PublicKey, error) {
+	k, err := x509.ParsePKIXPublicKey(spki)
+	if err != nil {
+		return nil, err
+	}
+	key, ok := k.(*ecdsa.PublicKey)
+	if !ok {
+		return nil, fmt.Errorf("a %T is no P-256 key", k)
+	}
+	return key, nil
+}
+
+// hello keeps what a terminal tells of itself.
+func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.HelloAnswer, error) {
+	if err := plausible(h); err != nil {
+		return wire.HelloAnswer{}, wireError(wire.KindBadRequest, "hello: %v", err)
+	}
+	now := c.opt.Now()
+	var skew *int64
+	if at, err := time.Parse(time.RFC3339Nano, h.DeviceTime); err == nil {
+		skew = new(at.Sub(now).Milliseconds())
+	}
+	faults, err := json.Marshal(slices.Concat([]string{}, h.Faults)) // a list, never null
+	if err != nil {
+		return wire.HelloAnswer{}, err
+	}
+	err = c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE terminals SET contact = ?, program = ?, head_epoch = ?, head_seq = ?, head_hash = ?, snapshot = ?, feed = ?,
+			unsent = ?, skew_ms = ?, disk_free = ?, faults = ? WHERE name = ?`, wire.FormatTime(now), h.Program, h.Head.Epoch, h.Head.Seq, h.Head.Hash,
+			h.Snapshot, h.Feed, h.Unsent, skew, h.DiskFree, string(faults), who.name)
+		return err
+	})
+	if err != nil {
+		return wire.HelloAnswer{}, err
+	}
+	a := wire.HelloAnswer{Protocol: wire.Protocol, Time: wire.FormatTime(now)}
+	err = c.store.read.QueryRowContext(ctx, `SELECT ack_epoch, ack_seq, ack_hash, (SELECT max(version) FROM snapshots),
+		(SELECT coalesce(max(seq), 0) FROM feed WHERE audience IN ('', ?)) FROM terminals WHERE name = ?`, who.name, who.name).
+		Scan(&a.Acked.Epoch, &a.Acked.Seq, &a.Acked.Hash, &a.Snapshot, &a.Feed)
+	return a, err
+}
+
+// plausible bounds what reports will show.
+func plausible(h wire.Hello) error {
+	switch {
+	case len(h.Program) > 100:
+		return fmt.Errorf("program has %d bytes, at most 100", len(h.Program))
+	case len(h.Faults) > 50:
+		return fmt.Errorf("%d faults, at most 50", len(h.Faults))
+	case h.Head.Seq < 0 || h.Head.Epoch < 0 || h.Unsent < 0 || h.Snapshot < 0 || h.Feed < 0 || h.DiskFree < 0:
+		return errors.New("a number is negative")
+	case h.Head.Hash != "" && !isHash(h.Head.Hash):
+		return errors.New("the head's hash has not 64 hexadecimal digits")
+	}
+	for _, f := range append([]string{h.Program}, h.Faults...) {
+		if len(f) > 100 || strings.ContainsFunc(f, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return fmt.Errorf("%.20q: want at most 100 printable bytes", f)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package console
+
+import (
+	"context"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// shell is Debian's chromium-headless-shell by its real path: the wrapper in /usr/bin
+// leaves the browser running when it is killed.
+const shell = "/usr/lib/chromium/chromium-headless-shell"
+
+// browser starts a browser with one tab. Without one a test skips, and fails in CI.
+func browser(t *testing.T) context.Context {
+	t.Helper()
+	if _, err := os.Stat(shell); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("CI must have a browser: install chromium-headless-shell: %v", err)
+		}
+		t.Skipf("NOT TESTED IN A BROWSER: install chromium-headless-shell: %v", err)
+	}
+	alloc, stop := chromedp.NewExecAllocator(t.Context(), append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(shell), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1600, 900))...)
+	t.Cleanup(stop)
+	tab, closeTab := chromedp.NewContext(alloc)
+	t.Cleanup(closeTab)
+	if err := chromedp.Run(tab); err != nil { // the first run starts the browser, which no deadline may end
+		t.Fatal(err)
+	}
+	tab, cancel := context.WithTimeout(tab, 30*time.Second)
+	t.Cleanup(cancel)
+	return tab
+}
+
+// TestPageSaysWhenItIsOutOfDate: in a real browser under the page's own policy, the
+// warning comes once the page is too old, and not before.
+func TestPageSaysWhenItIsOutOfDate(t *testing.T) {
+	db, _ := store(t)
+	tab := browser(t)
+	for _, c := range []struct {
+		stale time.Duration
+		alarm chromedp.Action
+	}{
+		{time.Millisecond, chromedp.WaitVisible("#stale", chromedp.ByQuery)},
+		{time.Hour, chromedp.WaitNotVisible("#stale", chromedp.ByQuery)},
+	} {
+		server := httptest.NewServer(newConsole(Options{DB: db, Now: func() time.Time { return now }}, c.stale))
+		var age, styled string
+		err := chromedp.Run(tab, chromedp.Navigate(server.URL), chromedp.Poll(`document.getElementById("age").textContent !== ""`, nil), c.alarm,
+			chromedp.Text("#age", &age, chromedp.ByQuery),
+			chromedp.Evaluate(`getComputedStyle(document.querySelector("td.number")).textAlign`, &styled))
+		if err != nil {
+			t.Fatalf("stale after %v: %v", c.stale, err)
+		}
+		if !strings.HasPrefix(age, "(il y a ") || !strings.HasSuffix(age, " s)") || styled != "right" {
+			t.Errorf("age %q, numbers aligned %q: script or style did not load", age, styled)
+		}
+		if path := os.Getenv("GRATTOIR_SHOTS"); path != "" {
+			var picture []byte
+			if err := chromedp.Run(tab, chromedp.FullScreenshot(&picture, 100)); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path+"/console-"+c.stale.String()+".png", picture, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		server.Close()
+	}
+}

@@ -1,0 +1,257 @@
+// Package report is what operations read out of central's store: how the terminals are
+// (Sync) and what was paid (Payouts). A Report is numbers with their meaning; the same
+// Report is written as a table, JSON, CSV or a page, so that all of them agree. It reads
+// the tables of sync/central/schema and never writes to them, and it takes nothing that
+// a terminal told for text without control characters. Start at Sync and Payouts.
+package report
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	_ "time/tzdata" // a server without zone files still knows when a day begins in Paris
+
+	"grattoir/validate/money"
+)
+
+// ErrFilter means a filter that no report can follow: a wrong date, a terminal or a
+// game that central does not know. The words say which.
+var ErrFilter = errors.New("filter")
+
+// ErrTooLarge means a report of more than MaxRows rows. A narrower filter helps.
+var ErrTooLarge = errors.New("report too large")
+
+// MaxRows bounds a report, which is held in memory whole.
+const MaxRows = 200_000
+
+// Text is a title for people, in the languages of the house.
+type Text struct {
+	FR string `json:"fr"`
+	EN string `json:"en"`
+}
+
+// In gives the text in a language, French first.
+func (t Text) In(lang money.Language) string {
+	if lang == money.English {
+		return t.EN
+	}
+	return t.FR
+}
+
+// Kind is the type of a column's values.
+type Kind string
+
+const (
+	KindText     Kind = "text"
+	KindInt      Kind = "int"
+	KindMoney    Kind = "money"    // minor units of a currency
+	KindTime     Kind = "time"     // an instant
+	KindDuration Kind = "duration" // milliseconds, negative too
+)
+
+// Column is one column of a report. Keys never change: scripts read them.
+type Column struct {
+	Key   string
+	Title Text
+	Kind  Kind
+	// Currency of a money column, ISO 4217. It is "" where the rows have several, which
+	// the report's currency column then tells apart, and in columns of other kinds.
+	Currency string
+}
+
+// Value is one cell. A value that is not known is never shown as zero.
+type Value struct {
+	Kind     Kind
+	Known    bool
+	Text     string    // KindText
+	Int      int64     // KindInt; KindMoney in minor units; KindDuration in milliseconds
+	Time     time.Time // KindTime
+	Currency string    // KindMoney, ISO 4217
+	// Holes counts, in a total, the unknown cells that it leaves out.
+	Holes int
+}
+
+// Part is one share of a report's rows. The parts of a report add up to its rows.
+type Part struct {
+	Key   string
+	Title Text
+	Count int
+}
+
+// Report is a finished report.
+type Report struct {
+	Name    string // "sync" or "payouts"
+	Title   Text
+	Filter  Filter
+	Made    time.Time      // the clock that ages are counted from
+	Zone    *time.Location // of days, and of times as people read them
+	Columns []Column
+	Rows    [][]Value // one value a column
+	Totals  [][]Value // sums of the rows, unknown in columns that have none; one row a currency
+	Parts   []Part    // the rows by state; nil where rows have none
+}
+
+// Filter chooses rows. The zero Filter chooses all of them.
+type Filter struct {
+	Terminal string // name of a terminal that central knows
+	Game     string // slug of a game of which a block was published; Payouts only
+	From, To Day    // first and last day, both included; Payouts only
+	// Zone says when a day begins, and is that of times for people; nil is Paris.
+	Zone *time.Location
+}
+
+// Day is a day of the calendar. The zero Day is none.
+type Day struct {
+	Year  int
+	Month time.Month
+	Day   int
+}
+
+// ParseDay reads a day as 2026-11-28.
+func ParseDay(text string) (Day, error) {
+	t, err := time.Parse(time.DateOnly, text)
+	if err != nil || t.Year() < 1970 {
+		return Day{}, fmt.Errorf("%w: day %.40q: want year-month-day from 1970 on, like 2026-11-28", ErrFilter, text)
+	}
+	return dayOf(t), nil
+}
+
+func dayOf(t time.Time) Day {
+	y, m, d := t.Date()
+	return Day{y, m, d}
+}
+
+// IsZero tells whether d is no day.
+func (d Day) IsZero() bool { return d == Day{} }
+
+// String writes what ParseDay reads, "" for no day.
+func (d Day) String() string {
+	if d.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("%04d-%02d-%02d", d.Year, int(d.Month), d.Day)
+}
+
+// begin is the first instant of the day that many days later.
+func (d Day) begin(zone *time.Location, later int) time.Time {
+	return time.Date(d.Year, d.Month, d.Day+later, 0, 0, 0, 0, zone)
+}
+
+// before tells whether d comes before e.
+func (d Day) before(e Day) bool { return d.begin(time.UTC, 0).Before(e.begin(time.UTC, 0)) }
+
+// Paris is the zone of reports that name no other.
+func Paris() *time.Location {
+	zone, err := time.LoadLocation("Europe/Paris")
+	if err != nil {
+		panic(err) // the zones are compiled in
+	}
+	return zone
+}
+
+// located fills in the zone and refuses days in the wrong order.
+func (f Filter) located() (Filter, error) {
+	if f.Zone == nil {
+		f.Zone = Paris()
+	}
+	if !f.From.IsZero() && !f.To.IsZero() && f.To.before(f.From) {
+		return f, fmt.Errorf("%w: the last day %v comes before the first day %v", ErrFilter, f.To, f.From)
+	}
+	return f, nil
+}
+
+// reading runs read over one consistent state of the store.
+func reading(ctx context.Context, db *sql.DB, read func(*sql.Tx) error) error {
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // nothing was written
+	return read(tx)
+}
+
+// each calls scan for every row of a query.
+func each(ctx context.Context, tx *sql.Tx, query string, args []any, scan func(*sql.Rows) error) error {
+	rows, err := tx.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// knowTerminal refuses a filter for a terminal that does not exist: an empty report
+// would say that all is well with it.
+func knowTerminal(ctx context.Context, tx *sql.Tx, name string) error {
+	if name == "" {
+		return nil
+	}
+	var n int
+	if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM terminals WHERE name = ?", name).Scan(&n); err != nil {
+		return err
+	}
+	if n == 0 {
+		return fmt.Errorf("%w: terminal %.80q is not known: central terminal list has the names", ErrFilter, name)
+	}
+	return nil
+}
+
+// conditions are joined with AND.
+type conditions struct {
+	text []string
+	args []any
+}
+
+func (c *conditions) and(text string, args ...any) {
+	c.text, c.args = append(c.text, text), append(c.args, args...)
+}
+
+func (c *conditions) where() string {
+	if len(c.text) == 0 {
+		return ""
+	}
+	return " WHERE " + strings.Join(c.text, " AND ")
+}
+
+func textValue(s string) Value { return Value{Kind: KindText, Known: true, Text: s} }
+
+func intValue(n int64) Value { return Value{Kind: KindInt, Known: true, Int: n} }
+
+func timeValue(t time.Time) Value { return Value{Kind: KindTime, Known: true, Time: t} }
+
+func durationValue(d time.Duration) Value {
+	return Value{Kind: KindDuration, Known: true, Int: d.Milliseconds()}
+}
+
+func unknown(kind Kind) Value { return Value{Kind: kind} }
+
+// knownText is unknown for "".
+func knownText(s string) Value { return Value{Kind: KindText, Known: s != "", Text: s} }
+
+// total adds up one column over rows, ints and money only. What is unknown is counted
+// as a hole; a sum that does not fit is unknown itself.
+func total(rows [][]Value, column int) Value {
+	sum := Value{Known: true}
+	for _, row := range rows {
+		v := row[column]
+		sum.Kind, sum.Currency = v.Kind, v.Currency
+		if !v.Known {
+			sum.Holes++
+			continue
+		}
+		more, err := money.Amount(sum.Int).Add(money.Amount(v.Int))
+		if err != nil {
+			return Value{Kind: v.Kind, Currency: v.Currency}
+		}
+		sum.Int = int64(more)
+	}
+	return sum
+}

@@ -1,0 +1,376 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"grattoir/sync/wire"
+	"grattoir/validate/money"
+)
+
+// Format is a form that a report is written in.
+type Format string
+
+const (
+	Table Format = "table" // for people, in English, in the report's zone
+	JSON  Format = "json"  // for programs; see Report.WriteJSON
+	CSV   Format = "csv"   // for programs; see Report.WriteCSV
+)
+
+// ErrFormat means a format that is none of Table, JSON and CSV.
+var ErrFormat = errors.New("format")
+
+// Write writes the report in a format.
+func (r Report) Write(w io.Writer, f Format) error {
+	switch f {
+	case Table:
+		return r.WriteTable(w, money.English)
+	case JSON:
+		return r.WriteJSON(w)
+	case CSV:
+		return r.WriteCSV(w)
+	}
+	return fmt.Errorf("%w %.40q: want table, json or csv", ErrFormat, string(f))
+}
+
+// WriteCSV writes the rows, without totals, after RFC 4180: comma, CRLF, a header of the
+// columns' keys. Times are UTC with milliseconds, durations are seconds, amounts have a
+// decimal point and no sign of their currency; a cell that is not known is empty. A text
+// that a spreadsheet would take for a formula has an apostrophe in front.
+func (r Report) WriteCSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	out.UseCRLF = true
+	cells := make([]string, len(r.Columns))
+	for i, c := range r.Columns {
+		cells[i] = c.Key
+	}
+	if err := out.Write(cells); err != nil {
+		return err
+	}
+	for _, row := range r.Rows {
+		for i, v := range row {
+			cells[i] = v.csv()
+		}
+		if err := out.Write(cells); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+func (v Value) csv() string {
+	if !v.Known {
+		return ""
+	}
+	switch v.Kind {
+	case KindText:
+		if v.Text != "" && strings.ContainsRune("=+-@\t\r", rune(v.Text[0])) {
+			return "'" + v.Text
+		}
+		return v.Text
+	case KindMoney:
+		return money.Text(money.Amount(v.Int), v.Currency, money.English, money.Plain)
+	case KindTime:
+		return wire.FormatTime(v.Time)
+	case KindDuration:
+		return strconv.FormatFloat(float64(v.Int)/1000, 'f', 3, 64)
+	}
+	return strconv.FormatInt(v.Int, 10)
+}
+
+// WriteJSON writes name, titles, filter, clock, columns, rows, totals and parts. Rows are
+// objects. The key of an amount ends in _minor, whole minor units, that of a duration in
+// _ms. What is not known is null; a total leaves those cells out and says how many they
+// were under the key with _unknown.
+func (r Report) WriteJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
+}
+
+type jsonColumn struct {
+	Key      string `json:"key"`
+	Kind     Kind   `json:"kind"`
+	Title    Text   `json:"title"`
+	Currency string `json:"currency,omitempty"`
+}
+
+type jsonPart struct {
+	Key   string `json:"key"`
+	Title Text   `json:"title"`
+	Count int    `json:"count"`
+}
+
+// MarshalJSON writes what WriteJSON describes.
+func (r Report) MarshalJSON() ([]byte, error) {
+	out := struct {
+		Name    string            `json:"name"`
+		Title   Text              `json:"title"`
+		Made    string            `json:"made"`
+		Zone    string            `json:"zone"`
+		Filter  map[string]string `json:"filter"`
+		Columns []jsonColumn      `json:"columns"`
+		Rows    []json.RawMessage `json:"rows"`
+		Totals  []json.RawMessage `json:"totals"`
+		Parts   []jsonPart        `json:"parts,omitempty"`
+	}{Name: r.Name, Title: r.Title, Made: wire.FormatTime(r.Made), Zone: r.Zone.String(), Filter: r.Filter.set(),
+		Columns: []jsonColumn{}, Rows: make([]json.RawMessage, len(r.Rows)), Totals: make([]json.RawMessage, len(r.Totals))}
+	for _, c := range r.Columns {
+		out.Columns = append(out.Columns, jsonColumn{c.jsonKey(), c.Kind, c.Title, c.Currency})
+	}
+	for _, p := range r.Parts {
+		out.Parts = append(out.Parts, jsonPart(p))
+	}
+	for i, row := range r.Rows {
+		out.Rows[i] = r.jsonRow(row)
+	}
+	for i, row := range r.Totals {
+		out.Totals[i] = r.jsonRow(row)
+	}
+	return json.Marshal(out)
+}
+
+func (c Column) jsonKey() string {
+	switch c.Kind {
+	case KindMoney:
+		return c.Key + "_minor"
+	case KindDuration:
+		return c.Key + "_ms"
+	}
+	return c.Key
+}
+
+// jsonRow keeps the order of the columns, which a map would lose.
+func (r Report) jsonRow(row []Value) json.RawMessage {
+	var b bytes.Buffer
+	for i, c := range r.Columns {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "%s:%s", quoted(c.jsonKey()), row[i].json())
+		if row[i].Holes > 0 {
+			fmt.Fprintf(&b, ",%s:%d", quoted(c.jsonKey()+"_unknown"), row[i].Holes)
+		}
+	}
+	return json.RawMessage("{" + b.String() + "}")
+}
+
+func (v Value) json() []byte {
+	switch {
+	case !v.Known:
+		return []byte("null")
+	case v.Kind == KindText:
+		return quoted(v.Text)
+	case v.Kind == KindTime:
+		return quoted(wire.FormatTime(v.Time))
+	}
+	return strconv.AppendInt(nil, v.Int, 10)
+}
+
+// quoted is s as JSON. Encoding a string cannot fail.
+func quoted(s string) []byte {
+	text, _ := json.Marshal(s)
+	return text
+}
+
+// set lists the filter's fields that choose something, by the names that commands and
+// pages give them.
+func (f Filter) set() map[string]string {
+	fields := map[string]string{}
+	for key, text := range map[string]string{"terminal": f.Terminal, "game": f.Game, "from": f.From.String(), "to": f.To.String()} {
+		if text != "" {
+			fields[key] = text
+		}
+	}
+	return fields
+}
+
+// WriteTable writes the report for people: a title with the clock and the filter, the
+// parts, the rows, the totals. Columns without a word or a number are left out, and said so.
+func (r Report) WriteTable(w io.Writer, lang money.Language) error {
+	if _, err := fmt.Fprintf(w, "%s, %s%s\n", r.Title.In(lang), r.Made.In(r.Zone).Format("2006-01-02 15:04:05 MST"), r.filterWords()); err != nil {
+		return err
+	}
+	if r.Parts != nil {
+		words := make([]string, len(r.Parts))
+		for i, p := range r.Parts {
+			words[i] = fmt.Sprintf("%d %s", p.Count, p.Title.In(lang))
+		}
+		if _, err := fmt.Fprintf(w, "%d = %s\n", len(r.Rows), strings.Join(words, " + ")); err != nil {
+			return err
+		}
+	}
+	shown, empty := r.split(lang)
+	var padded bytes.Buffer
+	out := tabwriter.NewWriter(&padded, 0, 0, 2, ' ', 0)
+	for _, line := range r.lines(shown, lang) {
+		if _, err := fmt.Fprintln(out, strings.Join(line, "\t")); err != nil {
+			return err
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(padded.String()) {
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	if len(empty) == 0 || len(r.Rows) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "%s: %s\n", Text{"Colonnes vides", "Empty columns"}.In(lang), strings.Join(empty, ", "))
+	return err
+}
+
+func (r Report) filterWords() string {
+	var b strings.Builder
+	set := r.Filter.set()
+	for _, key := range []string{"terminal", "game", "from", "to"} {
+		if text, ok := set[key]; ok {
+			fmt.Fprintf(&b, ", %s %s", key, clean(text))
+		}
+	}
+	return b.String()
+}
+
+// split tells columns worth showing from those without one known, non-empty cell.
+func (r Report) split(lang money.Language) (shown []int, empty []string) {
+	for i, c := range r.Columns {
+		some := len(r.Rows) == 0
+		for _, row := range r.Rows {
+			some = some || r.Words(row[i], lang, money.Receipt) != "" && row[i].Known
+		}
+		if some {
+			shown = append(shown, i)
+		} else {
+			empty = append(empty, c.Title.In(lang))
+		}
+	}
+	return shown, empty
+}
+
+// lines are the table's cells, numbers padded on the left so that digits stand under digits.
+func (r Report) lines(columns []int, lang money.Language) [][]string {
+	titles := make([][]string, len(columns))
+	deepest := 0
+	for at, i := range columns {
+		titles[at] = wrap(r.Columns[i].Title.In(lang), 11)
+		deepest = max(deepest, len(titles[at]))
+	}
+	lines := make([][]string, deepest+len(r.Rows)+len(r.Totals))
+	for at, i := range columns {
+		cells := make([]string, deepest, len(lines))
+		copy(cells, titles[at])
+		for _, row := range r.Rows {
+			cells = append(cells, r.Words(row[i], lang, money.Receipt))
+		}
+		for _, row := range r.Totals {
+			text := r.Words(row[i], lang, money.Receipt)
+			if at == 0 {
+				text = Text{"TOTAL", "TOTAL"}.In(lang)
+			} else if !row[i].Known && row[i].Holes == 0 {
+				text = ""
+			}
+			cells = append(cells, text)
+		}
+		for n, cell := range align(cells, r.Columns[i].Kind) {
+			lines[n] = append(lines[n], cell)
+		}
+	}
+	return lines
+}
+
+// wrap breaks a title between words, so that titles do not make the table wide.
+func wrap(title string, width int) []string {
+	var lines []string
+	for word := range strings.FieldsSeq(title) {
+		if last := len(lines) - 1; last >= 0 && utf8.RuneCountInString(lines[last])+1+utf8.RuneCountInString(word) <= width {
+			lines[last] += " " + word
+		} else {
+			lines = append(lines, word)
+		}
+	}
+	return lines
+}
+
+func align(cells []string, kind Kind) []string {
+	if kind == KindText || kind == KindTime {
+		return cells
+	}
+	width := 0
+	for _, c := range cells {
+		width = max(width, utf8.RuneCountInString(c))
+	}
+	for i, c := range cells {
+		cells[i] = strings.Repeat(" ", width-utf8.RuneCountInString(c)) + c
+	}
+	return cells
+}
+
+// Words is a value for people: "-" for unknown, times in the report's zone, durations in
+// their largest units, a total that leaves cells out followed by "+?". It never holds a
+// control character, whatever a terminal told.
+func (r Report) Words(v Value, lang money.Language, m money.Medium) string {
+	text := "-"
+	if v.Known {
+		switch v.Kind {
+		case KindText:
+			text = clean(v.Text)
+		case KindInt:
+			text = strconv.FormatInt(v.Int, 10)
+		case KindMoney:
+			text = money.Text(money.Amount(v.Int), v.Currency, lang, m)
+		case KindTime:
+			text = v.Time.In(r.Zone).Format("2006-01-02 15:04:05")
+		case KindDuration:
+			text = durationWords(time.Duration(v.Int)*time.Millisecond, lang)
+		}
+	}
+	if v.Holes > 0 {
+		text += "+?"
+	}
+	return text
+}
+
+// durationWords rounds towards zero: something is 24 h old only once it is.
+func durationWords(d time.Duration, lang money.Language) string {
+	sign := ""
+	if d < 0 {
+		sign, d = "-", -d
+	}
+	n := func(unit time.Duration) int64 { return int64(d / unit) }
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%s%d ms", sign, n(time.Millisecond))
+	case d < time.Minute:
+		return fmt.Sprintf("%s%d s", sign, n(time.Second))
+	case d < time.Hour:
+		return fmt.Sprintf("%s%d min", sign, n(time.Minute))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%s%d h %02d", sign, n(time.Hour), n(time.Minute)%60)
+	}
+	return fmt.Sprintf("%s%d %s", sign, n(24*time.Hour), Text{"j", "d"}.In(lang))
+}
+
+// clean keeps what a terminal told from moving the cursor or the columns.
+func clean(s string) string {
+	return strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) {
+			return '?'
+		}
+		return c
+	}, s)
+}

@@ -1,0 +1,232 @@
+package uplink
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"grattoir/sync/wire"
+)
+
+var (
+	// ErrUnreachable means that no connection to central came about, or that it broke.
+	ErrUnreachable = errors.New("central cannot be reached")
+	// ErrNotCentral means that the other end could not prove to be central.
+	ErrNotCentral = errors.New("the server cannot prove that it is central")
+	// ErrAnswer means an answer that central does not give: a proxy's page, half an
+	// answer, another protocol. Nothing of it was believed.
+	ErrAnswer = errors.New("the answer is not central's")
+	// ErrSignature means a text that central's key did not sign.
+	ErrSignature = errors.New("central's key did not sign this")
+)
+
+const (
+	requestTimeout = 30 * time.Second
+	maxErrorBody   = 64 << 10
+	maxRetryAfter  = time.Hour // a longer wish is a mistake somewhere
+)
+
+// refused is an answer that is not 2xx. It wraps a *wire.Error when it has one.
+type refused struct {
+	status int
+	after  time.Duration // Retry-After, 0 for none
+	err    error
+}
+
+func (r *refused) Error() string { return fmt.Sprintf("status %d: %v", r.status, r.err) }
+func (r *refused) Unwrap() error { return r.err }
+
+// client speaks to one central.
+type client struct {
+	base      *url.URL
+	http      *http.Client
+	transport *http.Transport
+}
+
+// parseURL wants https and nothing after the host.
+func parseURL(text string) (*url.URL, error) {
+	u, err := url.Parse(strings.TrimSuffix(text, "/"))
+	if err != nil {
+		return nil, fmt.Errorf("central's address %.80q: %w", text, err)
+	}
+	if u.Scheme != "https" || u.Hostname() == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return nil, fmt.Errorf("central's address %.80q: want https://HOST:PORT and nothing after it", text)
+	}
+	return u, nil
+}
+
+func newClient(base *url.URL, dial func(ctx context.Context, network, addr string) (net.Conn, error), config *tls.Config) *client {
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	}
+	// HTTP/1.1: each lane has a connection of its own, so that a block on its way never
+	// holds up the journal. No compression: a small answer must not unfold into a large one.
+	t := &http.Transport{DialContext: dial, TLSClientConfig: config, TLSHandshakeTimeout: 15 * time.Second, MaxIdleConnsPerHost: 4,
+		IdleConnTimeout: 90 * time.Second, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10}
+	return &client{base: base, transport: t, http: &http.Client{Transport: t,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}} // central never redirects; a portal does
+}
+
+func (c *client) close() { c.transport.CloseIdleConnections() }
+
+// post sends a message and reads the answer.
+func (c *client) post(ctx context.Context, path string, message, answer any) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // journal lines would grow to six times their length
+	if err := enc.Encode(message); err != nil {
+		return err
+	}
+	return c.exchange(ctx, requestTimeout, http.MethodPost, path, b.Bytes(), answer)
+}
+
+// get reads the answer at a path, which may have a query.
+func (c *client) get(ctx context.Context, timeout time.Duration, path string, answer any) error {
+	return c.exchange(ctx, timeout, http.MethodGet, path, nil, answer)
+}
+
+func (c *client) exchange(ctx context.Context, timeout time.Duration, method, path string, body []byte, answer any) error {
+	text, err := c.read(ctx, timeout, method, path, body)
+	if err != nil {
+		return err
+	}
+	var head struct {
+		Protocol int `json:"protocol"`
+	}
+	if err := json.Unmarshal(text, &head); err != nil {
+		return fmt.Errorf("%w: %s gives no message but %s: something stands between", ErrAnswer, path, excerpt(text))
+	}
+	if head.Protocol != wire.Protocol {
+		return fmt.Errorf("%w: %s speaks protocol %d, this program %d", ErrAnswer, path, head.Protocol, wire.Protocol)
+	}
+	if err := json.Unmarshal(text, answer); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrAnswer, path, err)
+	}
+	return nil
+}
+
+// read gives the whole body of a 2xx answer, at most wire.MaxAnswer bytes.
+func (c *client) read(ctx context.Context, timeout time.Duration, method, path string, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %v: %w", timeout, context.DeadlineExceeded))
+	defer cancel()
+	r, err := c.open(ctx, method, path, body, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(r.Body, wire.MaxAnswer+1))
+	if err != nil {
+		return nil, fmt.Errorf("%w: the answer of %s broke off after %d bytes: %w", ErrUnreachable, path, len(text), cause(ctx, err))
+	}
+	if len(text) > wire.MaxAnswer {
+		return nil, fmt.Errorf("%w: %s gives more than %d bytes", ErrAnswer, path, wire.MaxAnswer)
+	}
+	return text, nil
+}
+
+// open sends a request and returns its 2xx answer, whose body the caller closes.
+func (c *client) open(ctx context.Context, method, path string, body []byte, header http.Header) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, c.base.String()+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for k, v := range header {
+		r.Header[k] = v
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	answer, err := c.http.Do(r)
+	if err != nil {
+		return nil, transportError(cause(ctx, err))
+	}
+	if answer.StatusCode/100 == 2 {
+		return answer, nil
+	}
+	defer answer.Body.Close()
+	return nil, refusal(answer)
+}
+
+// cause prefers what the context was ended for to the words of a closed connection.
+func cause(ctx context.Context, err error) error {
+	if why := context.Cause(ctx); why != nil {
+		return why
+	}
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err // without the URL, which every message names already
+	}
+	return err
+}
+
+// transportError tells a network that is down from a server that is not central.
+func transportError(err error) error {
+	var verify *tls.CertificateVerificationError
+	var invalid x509.CertificateInvalidError
+	var record tls.RecordHeaderError
+	switch {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return fmt.Errorf("%w: %w: check the terminal's clock, then central's certificate", ErrNotCentral, err)
+	case errors.Is(err, ErrNotPinned):
+		return err
+	case errors.As(err, &verify):
+		return fmt.Errorf("%w: %w", ErrNotCentral, err)
+	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
+		return fmt.Errorf("%w: it does not speak TLS: check the address, a portal or proxy may stand between: %w", ErrNotCentral, err)
+	case strings.Contains(err.Error(), "remote error: tls"): // crypto/tls exports no type for the other side's alert
+		return &refused{status: 0, err: &wire.Error{Kind: wire.KindForbidden, Text: "the handshake was refused: " + err.Error()}}
+	}
+	return fmt.Errorf("%w: %w", ErrUnreachable, err)
+}
+
+// refusal reads an answer that is not 2xx.
+func refusal(r *http.Response) error {
+	out := &refused{status: r.StatusCode, after: retryAfter(r.Header.Get("Retry-After"))}
+	text, err := io.ReadAll(io.LimitReader(r.Body, maxErrorBody))
+	var e wire.Error
+	if err == nil && json.Unmarshal(text, &e) == nil && e.Kind != "" {
+		e.Text = clip(e.Text, 300)
+		out.err = &e
+		return out
+	}
+	out.err = fmt.Errorf("%w: it has no error of central but %s (%.40q): something stands between", ErrAnswer, excerpt(text), r.Header.Get("Content-Type"))
+	if to := r.Header.Get("Location"); to != "" && r.StatusCode/100 == 3 {
+		out.err = fmt.Errorf("%w: it sends us on to %.80q: a portal or proxy stands between", ErrAnswer, to)
+	}
+	return out
+}
+
+// retryAfter reads the header's seconds. A date is not obeyed: the clock may be wrong.
+func retryAfter(text string) time.Duration {
+	n, err := strconv.Atoi(strings.TrimSpace(text))
+	if err != nil || n < 0 {
+		return 0
+	}
+	return min(time.Duration(min(n, int(maxRetryAfter/time.Second)))*time.Second, maxRetryAfter)
+}
+
+// excerpt shows how an unexpected body begins.
+func excerpt(text []byte) string {
+	if len(text) == 0 {
+		return "an empty body"
+	}
+	return fmt.Sprintf("%d bytes that begin with %q", len(text), clip(string(text), 60))
+}
+
+func clip(text string, n int) string {
+	if len(text) > n {
+		text = text[:n]
+	}
+	return strings.ToValidUTF8(text, "?")
+}

@@ -1,0 +1,53 @@
+package uplink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"grattoir/sync/ledger"
+	"grattoir/sync/wire"
+)
+
+// feedPause keeps a server that does not hold a long poll open from being asked at once again.
+const feedPause = 5 * time.Second
+
+// hear asks for the next run of the status feed and stores it with its cursor. Central
+// holds the answer back until there is something to say.
+func (u *Uplink) hear(ctx context.Context) (rest, error) {
+	cursor, err := u.opt.Ledger.FeedCursor(ctx)
+	if err != nil {
+		return rest{}, err
+	}
+	asked := u.opt.Now()
+	path := fmt.Sprintf("%s?after=%d&wait=%d", wire.PathFeed, cursor, wire.MaxFeedWait)
+	var f wire.Feed
+	if err := u.client.get(ctx, wire.MaxFeedWait*time.Second+requestTimeout, path, &f); err != nil {
+		return rest{}, err
+	}
+	if len(f.Items) > wire.MaxFeed {
+		return rest{}, fmt.Errorf("%w: %d feed items, at most %d", ErrAnswer, len(f.Items), wire.MaxFeed)
+	}
+	if len(f.Items) == 0 {
+		u.heard()
+		if u.opt.Now().Sub(asked) < time.Second {
+			return rest{after: feedPause}, nil
+		}
+		return rest{now: true}, nil
+	}
+	if err := u.opt.Ledger.ApplyFeed(ctx, f.Items, f.Items[len(f.Items)-1].Seq); errors.Is(err, ledger.ErrFeed) {
+		return rest{}, fmt.Errorf("%w: %w", ErrAnswer, err)
+	} else if err != nil {
+		return rest{}, fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	after, err := u.opt.Ledger.FeedCursor(ctx)
+	if err != nil {
+		return rest{}, err
+	}
+	if after <= cursor {
+		return rest{}, fmt.Errorf("%w: %d feed items, none after %d", ErrAnswer, len(f.Items), cursor)
+	}
+	u.heard()
+	return rest{now: true}, nil
+}

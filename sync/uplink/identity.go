@@ -1,0 +1,248 @@
+package uplink
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"grattoir/sync/ledger"
+)
+
+// Identity is who a terminal is to central, and whom it believes: its key and
+// certificate, central's CA, and the keys that central named at enrolment. It comes from
+// LoadIdentity or Enrol; the zero Identity is nobody.
+type Identity struct {
+	Terminal   string   // the name in the certificate
+	Central    string   // URL it was enrolled at
+	CentralKey string   // public note key that signs snapshots and acknowledgements
+	SealKeys   []string // public note keys that may sign manifests
+	ClaimKey   string   // central's public claim key, for ledger.ParseClaimKey
+
+	key     *ecdsa.PrivateKey
+	leaf    *x509.Certificate
+	ca      *x509.Certificate
+	central note.Verifier
+	file    identityFile
+}
+
+// Expires is when the certificate ends.
+func (i Identity) Expires() time.Time {
+	if i.leaf == nil {
+		return time.Time{}
+	}
+	return i.leaf.NotAfter
+}
+
+// Issued is when central made the certificate: a time that central's CA signed, so now
+// is not earlier.
+func (i Identity) Issued() time.Time {
+	if i.leaf == nil {
+		return time.Time{}
+	}
+	return i.leaf.NotBefore
+}
+
+var (
+	// ErrNoIdentity means that the terminal was not enrolled yet.
+	ErrNoIdentity = errors.New("this terminal has no identity yet: run terminalctl enrol")
+	// ErrIdentity means an identity that does not hold together or that others can read.
+	ErrIdentity = errors.New("the terminal's identity cannot be used")
+	// ErrEnrolled means that there is an identity already.
+	ErrEnrolled = errors.New("this terminal has an identity already")
+)
+
+const (
+	identityName    = "identity.json"
+	identityFormat  = 1
+	maxIdentityFile = 256 << 10
+)
+
+// identityFile is the identity as it lies on the disk. It is one file, so that one
+// rename replaces all of it: a key never lies beside another key's certificate.
+type identityFile struct {
+	Format      int      `json:"format"`
+	Terminal    string   `json:"terminal"`
+	Central     string   `json:"central"`
+	Key         string   `json:"key"`         // PEM, PKCS #8, P-256
+	Certificate string   `json:"certificate"` // PEM
+	CA          string   `json:"ca"`          // PEM
+	CentralKey  string   `json:"central_key"`
+	SealKeys    []string `json:"seal_keys"`
+	ClaimKey    string   `json:"claim_key"`
+}
+
+// LoadIdentity reads the identity that Enrol stored in a folder. The errors are
+// ErrNoIdentity and ErrIdentity.
+func LoadIdentity(dir string) (Identity, error) {
+	path := filepath.Join(dir, identityName)
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return Identity{}, fmt.Errorf("%s: %w", path, ErrNoIdentity)
+	}
+	if err != nil {
+		return Identity{}, fmt.Errorf("%w: %w", ErrIdentity, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return Identity{}, fmt.Errorf("%w: %w", ErrIdentity, err)
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return Identity{}, fmt.Errorf("%w: %s has mode %04o, so others can read its key: chmod 600 it, and enrol again if somebody may have", ErrIdentity, path, mode)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxIdentityFile+1))
+	if err != nil {
+		return Identity{}, fmt.Errorf("%w: %s: %w", ErrIdentity, path, err)
+	}
+	var stored identityFile
+	if len(text) > maxIdentityFile {
+		return Identity{}, fmt.Errorf("%w: %s is larger than %d bytes", ErrIdentity, path, maxIdentityFile)
+	}
+	if err := json.Unmarshal(text, &stored); err != nil {
+		return Identity{}, fmt.Errorf("%w: %s: %w", ErrIdentity, path, err)
+	}
+	id, err := stored.identity()
+	if err != nil {
+		return Identity{}, fmt.Errorf("%w: %s: %w", ErrIdentity, path, err)
+	}
+	return id, nil
+}
+
+// identity holds the parts against each other. Expiry is not looked at: an expired
+// certificate is central's to refuse, and the clock may be wrong.
+func (f identityFile) identity() (Identity, error) {
+	id := Identity{Terminal: f.Terminal, Central: f.Central, CentralKey: f.CentralKey, SealKeys: f.SealKeys, ClaimKey: f.ClaimKey, file: f}
+	if f.Format != identityFormat {
+		return id, fmt.Errorf("format %d, this program knows %d", f.Format, identityFormat)
+	}
+	var err error
+	if id.key, err = parseKey(f.Key); err != nil {
+		return id, fmt.Errorf("key: %w", err)
+	}
+	if id.leaf, err = parseCertificate(f.Certificate); err != nil {
+		return id, fmt.Errorf("certificate: %w", err)
+	}
+	if id.ca, err = parseCertificate(f.CA); err != nil {
+		return id, fmt.Errorf("CA: %w", err)
+	}
+	if !id.key.PublicKey.Equal(id.leaf.PublicKey) {
+		return id, errors.New("the certificate is of another key")
+	}
+	if name := id.leaf.Subject.CommonName; f.Terminal == "" || len(f.Terminal) > 64 || name != f.Terminal {
+		return id, fmt.Errorf("the certificate is of %.64q, the terminal is %.64q", name, f.Terminal)
+	}
+	_, err = id.leaf.Verify(x509.VerifyOptions{Roots: pool(id.ca), CurrentTime: id.leaf.NotBefore, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	if err != nil {
+		return id, fmt.Errorf("the certificate is not of this CA: %w", err)
+	}
+	if id.central, err = note.NewVerifier(f.CentralKey); err != nil {
+		return id, fmt.Errorf("central's key: %w", err)
+	}
+	for n, k := range f.SealKeys {
+		if _, err := note.NewVerifier(k); err != nil {
+			return id, fmt.Errorf("seal key %d of %d: %w", n+1, len(f.SealKeys), err)
+		}
+	}
+	if _, err := ledger.ParseClaimKey(f.ClaimKey); err != nil {
+		return id, err
+	}
+	return id, nil
+}
+
+// tlsConfig is how the terminal shows itself and proves central, at a time of its own.
+func (i Identity) tlsConfig(now func() time.Time) *tls.Config {
+	return &tls.Config{
+		MinVersion:   tls.VersionTLS13,
+		RootCAs:      pool(i.ca),
+		Certificates: []tls.Certificate{{Certificate: [][]byte{i.leaf.Raw}, PrivateKey: i.key, Leaf: i.leaf}},
+		Time:         now,
+	}
+}
+
+func pool(ca *x509.Certificate) *x509.CertPool {
+	p := x509.NewCertPool()
+	p.AddCert(ca)
+	return p
+}
+
+// oneBlock reads a PEM text of exactly one block of a kind.
+func oneBlock(text, kind string) ([]byte, error) {
+	b, rest := pem.Decode([]byte(text))
+	if b == nil || b.Type != kind || len(rest) > 0 {
+		return nil, fmt.Errorf("want one PEM block %q", kind)
+	}
+	return b.Bytes, nil
+}
+
+func parseCertificate(text string) (*x509.Certificate, error) {
+	der, err := oneBlock(text, "CERTIFICATE")
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParseCertificate(der)
+}
+
+// parseKey reads the device's key. Its errors show nothing of it.
+func parseKey(text string) (*ecdsa.PrivateKey, error) {
+	der, err := oneBlock(text, "PRIVATE KEY")
+	if err != nil {
+		return nil, err
+	}
+	k, err := x509.ParsePKCS8PrivateKey(der)
+	if err != nil {
+		return nil, errors.New("it is damaged")
+	}
+	key, ok := k.(*ecdsa.PrivateKey)
+	if !ok || key.Curve != elliptic.P256() {
+		return nil, errors.New("it is no P-256 key")
+	}
+	return key, nil
+}
+
+// writeWhole stores a file so that after any cut the name has the old content or the
+// new one, whole: a file beside it, synced, renamed, and the folder synced.
+func writeWhole(path string, content []byte) (err error) {
+	tmp := path + ".new"
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(tmp)
+		}
+	}()
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Chmod(0o600) // an older file of this name may have been wider
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,565 @@
+// Package uplink is the terminal's side of the link to central: it enrols, sends the
+// journal, hears the status feed, fetches blocks, and tells how the terminal is. Each is
+// a lane of its own that fails and retries by itself; none is ever in the way of a
+// payment. What central says is believed only with its signature or over its
+// certificate, and is durable in the ledger before anybody acts on it. It decides
+// nothing and imports no device. Start at Run; sync/wire/PROTOCOL.md is the contract.
+package uplink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"grattoir/sync/ledger"
+	"grattoir/sync/wire"
+)
+
+// Ledger is what the uplink needs of the record of money. *ledger.Ledger is one, and its
+// documentation is the contract.
+type Ledger interface {
+	Terminal() string
+	// Changed is closed when the next entry is in the journal.
+	Changed() <-chan struct{}
+	HeadPosition(ctx context.Context) (wire.Position, error)
+	PositionAt(ctx context.Context, seq int64) (wire.Position, error)
+	Acked(ctx context.Context) (wire.Position, error)
+	// Since gives the next run of exact lines after an entry. Reading deletes nothing.
+	Since(ctx context.Context, after int64, max int) (from int64, lines []string, to wire.Position, err error)
+	Ack(ctx context.Context, a wire.Ack) error
+	FeedCursor(ctx context.Context) (int64, error)
+	ApplyFeed(ctx context.Context, items []wire.FeedItem, next int64) error
+	Snapshot(ctx context.Context) (int64, error)
+	SetSnapshot(ctx context.Context, version int64, issued time.Time) error
+	// SignedTime is the newest stored time that central signed, zero for none.
+	SignedTime(ctx context.Context) (time.Time, error)
+}
+
+// Options make an uplink.
+type Options struct {
+	URL      string // central's, https; "" for the one of the enrolment
+	Identity Identity
+	Ledger   Ledger
+	Blocks   BlockStore
+	// Dial connects to central, nil for the network.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Now is the device's clock, nil for time.Now. Its times carry a monotonic reading,
+	// which is what counts how long ago something was.
+	Now func() time.Time
+	// Rand spreads retries: a number in [0, 1). Nil for a random one.
+	Rand func() float64
+	// RetryCap is the longest pause that failures alone lead to, 0 for a minute.
+	RetryCap time.Duration
+	Log      *slog.Logger // nil for none
+	Program  string       // name and version, for central's reports
+	// Faults gives the codes of what does not work on the terminal now, nil for none.
+	Faults func() []string
+	// OnBlocks is called when a new block file has become visible, nil for nobody. The
+	// snapshot comes into force after it has returned.
+	OnBlocks func()
+}
+
+// Lane is one of the things that an uplink does by itself.
+type Lane string
+
+const (
+	LaneJournal Lane = "journal" // entries to central
+	LaneFeed    Lane = "feed"    // packs and payments elsewhere from central
+	LaneFiles   Lane = "files"   // snapshot and blocks from central
+	LaneHello   Lane = "hello"   // how the terminal is, to central
+)
+
+// Fault is what keeps a lane from its work, in words.
+type Fault struct {
+	Code  string // for the phone, see the Code constants
+	Lane  Lane
+	Text  string
+	At    time.Time // device time of its first failure since it last worked
+	Tries int
+}
+
+// Codes of faults.
+const (
+	CodeUnreachable = "C1" // no network, or central is down
+	CodeNotCentral  = "C2" // the other end is not central: address, portal, clock
+	CodeAnswer      = "C3" // something between answers in central's place
+	CodeForbidden   = "C4" // central refuses this terminal
+	CodeBusy        = "C5" // central asks to come later, or has a fault of its own
+	CodeStopped     = "C6" // the two journals contradict each other: a person is needed
+	CodeStore       = "C7" // the ledger or the folder of blocks cannot store
+	CodeSignature   = "C8" // not signed by central's key, or older than what is in force
+	CodeRefused     = "C9" // central refuses the request itself: update the program
+)
+
+// Status is how the link is.
+type Status struct {
+	Contact     time.Time // device time of central's last good answer, zero for never since the start
+	Faults      []Fault   // at most one for each lane, in the lanes' order; none when all work
+	Acked       wire.Position
+	Unsent      int64 // entries above the acknowledged one
+	Snapshot    int64 // version in force
+	Feed        int64 // cursor reached
+	Exceptions  int64 // entries that central stored and did not credit, since the start
+	Offset      time.Duration
+	OffsetKnown bool      // whether Offset, central's clock minus the device's, was measured
+	Expires     time.Time // end of the terminal's certificate
+}
+
+// Suspended tells whether central refuses this terminal or contradicts its journal now.
+// Nothing may be paid then, and a person is needed.
+func (s Status) Suspended() bool {
+	return slices.ContainsFunc(s.Faults, func(f Fault) bool { return f.Code == CodeForbidden || f.Code == CodeStopped })
+}
+
+// ErrStopped means that central's copy of the journal contradicts the ledger: the same
+// number with other bytes, or more entries than there are. Nothing is sent until a
+// person has looked.
+var ErrStopped = errors.New("the journal is stopped: central's copy contradicts it, call central operations")
+
+const (
+	retryBase   = 500 * time.Millisecond
+	retryCap    = time.Minute
+	refusedHold = 10 * time.Minute // before a request that central will never take is tried again
+	helloEvery  = time.Minute
+)
+
+// Uplink is the link of one terminal. It is safe for concurrent use.
+type Uplink struct {
+	opt    Options
+	id     Identity
+	client *client
+	floor  time.Time // newest signed time known before the start
+
+	fresh chan struct{} // there is a newer snapshot
+	nudge chan struct{} // moved was set
+
+	mu         sync.Mutex // guards what follows
+	faults     map[Lane]Fault
+	contact    time.Time
+	offset     *time.Duration
+	signed     time.Time // newest signed time heard since the start
+	signedAt   time.Time // when, by the device's clock with its monotonic reading
+	exceptions int64
+	moved      *wire.Position // what central holds, when that is not what it signed for
+}
+
+// New makes an uplink. Run starts it.
+func New(o Options) (*Uplink, error) {
+	if o.Identity.key == nil {
+		return nil, ErrNoIdentity
+	}
+	if name := o.Ledger.Terminal(); name != o.Identity.Terminal {
+		return nil, fmt.Errorf("%w: it is of terminal %q, the ledger of %q", ErrIdentity, o.Identity.Terminal, name)
+	}
+	if o.URL == "" {
+		o.URL = o.Identity.Central
+	}
+	base, err := parseURL(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	if o.Blocks.Dir == "" {
+		return nil, errors.New("uplink: no folder for blocks")
+	}
+	o.fill()
+	u := &Uplink{opt: o, id: o.Identity, fresh: make(chan struct{}, 1), nudge: make(chan struct{}, 1), faults: map[Lane]Fault{}}
+	if u.floor, err = o.Ledger.SignedTime(context.Background()); err != nil {
+		return nil, err
+	}
+	if issued := o.Identity.Issued(); issued.After(u.floor) {
+		u.floor = issued
+	}
+	u.client = newClient(base, o.Dial, o.Identity.tlsConfig(u.tlsTime))
+	return u, nil
+}
+
+func (o *Options) fill() {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Rand == nil {
+		o.Rand = rand.Float64
+	}
+	if o.RetryCap <= 0 {
+		o.RetryCap = retryCap
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Faults == nil {
+		o.Faults = func() []string { return nil }
+	}
+	if o.OnBlocks == nil {
+		o.OnBlocks = func() {}
+	}
+}
+
+// Run works until ctx ends, and returns nil then. Whatever it was doing is left so that
+// the next Run goes on with it.
+func (u *Uplink) Run(ctx context.Context) error {
+	defer u.client.close()
+	var lanes sync.WaitGroup
+	j := journal{Uplink: u, at: -1, max: firstRun}
+	for name, step := range map[Lane]step{LaneJournal: j.step, LaneFeed: u.hear, LaneFiles: u.fetch, LaneHello: u.hello} {
+		lanes.Go(func() { u.work(ctx, name, step) })
+	}
+	lanes.Wait()
+	return nil
+}
+
+// step does a lane's next piece of work and returns what it waits for then.
+type step func(ctx context.Context) (rest, error)
+
+// rest ends when one of its channels is ready or its time has passed; zero time is no
+// time of its own, and a nil channel never is ready. Now skips it.
+type rest struct {
+	now   bool
+	after time.Duration
+	wake  [2]<-chan struct{}
+}
+
+// work runs one lane.
+func (u *Uplink) work(ctx context.Context, name Lane, next step) {
+	for tries := 0; ctx.Err() == nil; {
+		r, err := next(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			tries = 0
+			u.well(name)
+			if !r.now {
+				u.wait(ctx, r)
+			}
+			continue
+		}
+		var p *progress
+		if errors.As(err, &p) {
+			tries = 0 // a bad line that carries something is tried again soon
+		}
+		tries++
+		u.fail(name, err)
+		if errors.Is(err, ErrStopped) {
+			return
+		}
+		u.wait(ctx, rest{after: u.pause(err, tries)})
+	}
+}
+
+func (u *Uplink) wait(ctx context.Context, r rest) {
+	var alarm <-chan time.Time
+	if r.after > 0 {
+		t := time.NewTimer(r.after)
+		defer t.Stop()
+		alarm = t.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-alarm:
+	case <-r.wake[0]:
+	case <-r.wake[1]:
+	}
+}
+
+// pause is how long a lane waits after a failure: a random part of a bound that doubles
+// up to the cap, so that a country's terminals do not come back at one moment. What
+// central asked for is waited in full.
+func (u *Uplink) pause(err error, tries int) time.Duration {
+	bound := min(retryBase<<min(tries-1, 20), u.opt.RetryCap)
+	d := time.Duration(u.opt.Rand() * float64(bound))
+	var r *refused
+	if errors.As(err, &r) {
+		d = max(d, r.after)
+	}
+	var e *wire.Error
+	if errors.As(err, &e) && (e.Kind == wire.KindBadRequest || e.Kind == wire.KindUpgrade) {
+		d = max(d, refusedHold)
+	}
+	return max(d, time.Millisecond)
+}
+
+// progress is a failure after something was gained.
+type progress struct{ error }
+
+func (p *progress) Unwrap() error { return p.error }
+
+func (u *Uplink) well(name Lane) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if f, was := u.faults[name]; was {
+		u.opt.Log.Info("link works again", "lane", name, "code", f.Code, "tries", f.Tries)
+		delete(u.faults, name)
+	}
+}
+
+// fail stores a lane's fault. The log gets it once, not at every try.
+func (u *Uplink) fail(name Lane, err error) {
+	f := Fault{Code: faultCode(err), Lane: name, Text: clip(err.Error(), 400), At: u.opt.Now(), Tries: 1}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	old, was := u.faults[name]
+	if was {
+		f.At, f.Tries = old.At, old.Tries+1
+	}
+	if !was || old.Code != f.Code {
+		u.opt.Log.Warn("link", "lane", name, "code", f.Code, "err", err)
+	}
+	u.faults[name] = f
+}
+
+func faultCode(err error) string {
+	var e *wire.Error
+	switch {
+	case errors.Is(err, ErrStopped):
+		return CodeStopped
+	case errors.Is(err, ErrSignature), errors.Is(err, ErrOldSnapshot), errors.Is(err, ErrBlock):
+		return CodeSignature
+	case errors.Is(err, ErrStore):
+		return CodeStore
+	case errors.Is(err, ErrAnswer):
+		return CodeAnswer
+	case errors.As(err, &e):
+		return refusalCode(e.Kind)
+	case errors.Is(err, ErrNotCentral), errors.Is(err, ErrNotPinned):
+		return CodeNotCentral
+	case errors.Is(err, ErrUnreachable):
+		return CodeUnreachable
+	}
+	return CodeStore // what is left comes from the ledger
+}
+
+func refusalCode(k wire.Kind) string {
+	switch k {
+	case wire.KindForbidden:
+		return CodeForbidden
+	case wire.KindBusy, wire.KindInternal:
+		return CodeBusy
+	case wire.KindFork:
+		return CodeStopped
+	}
+	return CodeRefused
+}
+
+// heard notes that central answered.
+func (u *Uplink) heard() {
+	now := u.opt.Now()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.contact = now
+}
+
+// heardSigned raises the trusted time. Old notes can be played again, so a time counts
+// only when it is newer than what is known already.
+func (u *Uplink) heardSigned(t time.Time) {
+	now := u.opt.Now()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if t.After(u.trusted(now)) {
+		u.signed, u.signedAt = t, now
+	}
+}
+
+// Trusted is the newest time that central has signed since the start, advanced by the
+// monotonic clock since it came; zero before the first. The device's clock never raises it.
+func (u *Uplink) Trusted() time.Time {
+	now := u.opt.Now()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.trusted(now)
+}
+
+func (u *Uplink) trusted(now time.Time) time.Time {
+	if u.signed.IsZero() {
+		return time.Time{}
+	}
+	return u.signed.Add(max(0, now.Sub(u.signedAt)))
+}
+
+// Floor is the newest signed time known at all, from before the start too: now is not
+// earlier than this.
+func (u *Uplink) Floor() time.Time {
+	if t := u.Trusted(); t.After(u.floor) {
+		return t
+	}
+	return u.floor
+}
+
+// tlsTime is when certificates are looked at. A board without a battery boots in the
+// past, and central's certificate would not have begun.
+func (u *Uplink) tlsTime() time.Time {
+	now, floor := u.opt.Now(), u.Floor()
+	if now.Before(floor) {
+		return floor
+	}
+	return now
+}
+
+// Status tells how the link is now.
+func (u *Uplink) Status() Status {
+	ctx := context.Background()
+	head, err1 := u.opt.Ledger.HeadPosition(ctx)
+	acked, err2 := u.opt.Ledger.Acked(ctx)
+	snapshot, err3 := u.opt.Ledger.Snapshot(ctx)
+	feed, err4 := u.opt.Ledger.FeedCursor(ctx)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	s := Status{Contact: u.contact, Acked: acked, Unsent: max(0, head.Seq-acked.Seq), Snapshot: snapshot, Feed: feed, Exceptions: u.exceptions, Expires: u.id.Expires()}
+	if u.offset != nil {
+		s.Offset, s.OffsetKnown = *u.offset, true
+	}
+	for _, f := range u.faults {
+		s.Faults = append(s.Faults, f)
+	}
+	if err := errors.Join(err1, err2, err3, err4); err != nil && u.faults[LaneJournal].Code == "" {
+		s.Faults = append(s.Faults, Fault{Code: CodeStore, Lane: LaneJournal, Text: clip(err.Error(), 400), At: u.opt.Now(), Tries: 1})
+	}
+	order := []Lane{LaneJournal, LaneFeed, LaneFiles, LaneHello}
+	slices.SortFunc(s.Faults, func(a, b Fault) int { return slices.Index(order, a.Lane) - slices.Index(order, b.Lane) })
+	return s
+}
+
+// hello tells central how the terminal is, and hears what central has of it.
+func (u *Uplink) hello(ctx context.Context) (rest, error) {
+	s := u.Status()
+	head, err := u.opt.Ledger.HeadPosition(ctx)
+	if err != nil {
+		return rest{}, err
+	}
+	free, err := u.opt.Blocks.free()
+	if err != nil {
+		return rest{}, err
+	}
+	faults := append([]string{}, u.opt.Faults()...)
+	for _, f := range s.Faults {
+		if f.Lane != LaneHello {
+			faults = append(faults, f.Code+"-"+string(f.Lane))
+		}
+	}
+	asked := u.opt.Now()
+	message := wire.Hello{Protocol: wire.Protocol, Program: u.opt.Program, Head: head, Snapshot: s.Snapshot, Feed: s.Feed, Unsent: s.Unsent,
+		DeviceTime: wire.FormatTime(asked), DiskFree: free, Faults: faults}
+	var a wire.HelloAnswer
+	if err := u.client.post(ctx, wire.PathHello, message, &a); err != nil {
+		return rest{}, err
+	}
+	u.heard()
+	u.measure(a.Time, asked, u.opt.Now())
+	if err := u.helloAck(ctx, a); err != nil {
+		return rest{}, err
+	}
+	u.compare(head, s.Acked, a.Acked)
+	if a.Snapshot > s.Snapshot {
+		signal(u.fresh)
+	}
+	return rest{after: time.Duration((0.9 + 0.2*u.opt.Rand()) * float64(helloEvery))}, nil
+}
+
+// measure compares the clocks, supposing that both ways took the same time. It is a
+// figure for people; nothing is decided by it.
+func (u *Uplink) measure(text string, asked, answered time.Time) {
+	t, err := wire.ParseTime(text)
+	if err != nil {
+		return
+	}
+	off := t.Sub(asked.Add(answered.Sub(asked) / 2))
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.offset = &off
+}
+
+// helloAck stores the countersigned head that comes with some answers.
+func (u *Uplink) helloAck(ctx context.Context, a wire.HelloAnswer) error {
+	if a.Ack == "" {
+		return nil
+	}
+	ack, err := u.openAck(a.Ack)
+	if err != nil {
+		return err
+	}
+	if err := u.storeAck(ctx, ack); errors.Is(err, ErrStopped) {
+		u.askRewind(ack.Position) // the journal's lane finds the same and stops
+		return nil
+	} else if !errors.Is(err, ledger.ErrAckEpoch) { // of the journal before a reset: its time is good all the same
+		return err
+	}
+	return nil
+}
+
+// storeAck makes a countersigned head durable. ErrStopped means that central has signed
+// for what the ledger does not hold.
+func (u *Uplink) storeAck(ctx context.Context, a wire.Ack) error {
+	err := u.opt.Ledger.Ack(ctx, a)
+	switch {
+	case errors.Is(err, ledger.ErrAckAhead), errors.Is(err, ledger.ErrAckFork):
+		return fmt.Errorf("%w: %w", ErrStopped, err)
+	case errors.Is(err, ledger.ErrAckEpoch):
+		return fmt.Errorf("%w: %w", ErrAnswer, err)
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	return nil
+}
+
+// compare looks whether central still holds what it had signed for before it was asked,
+// and no more than there is. One that was put back to an earlier state gets the journal
+// from there again: the ledger never removes an entry.
+func (u *Uplink) compare(head, before, now wire.Position) {
+	if now.Epoch < before.Epoch {
+		now = wire.Position{Epoch: before.Epoch}
+	}
+	lost := now.Seq < before.Seq || now.Seq == before.Seq && now.Seq > 0 && now.Hash != before.Hash
+	if lost || now.Epoch > head.Epoch || now.Seq > head.Seq {
+		u.askRewind(now)
+	}
+}
+
+// askRewind hands the journal's lane a position; the newest counts.
+func (u *Uplink) askRewind(p wire.Position) {
+	u.mu.Lock()
+	u.moved = &p
+	u.mu.Unlock()
+	signal(u.nudge)
+}
+
+// signal wakes whoever waits on a channel of one place, now or when it next waits.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// openAck verifies and reads a countersigned head of this terminal.
+func (u *Uplink) openAck(signed string) (wire.Ack, error) {
+	text, err := u.openNote(signed)
+	if err != nil {
+		return wire.Ack{}, fmt.Errorf("acknowledgement: %w", err)
+	}
+	a, err := wire.ParseAck(text)
+	if err != nil {
+		return a, fmt.Errorf("%w: %w", ErrSignature, err)
+	}
+	if a.Terminal != u.id.Terminal {
+		return a, fmt.Errorf("%w: an acknowledgement of terminal %.64q", ErrSignature, a.Terminal)
+	}
+	u.heardSigned(a.Time)
+	return a, nil
+}
+
+// openNote returns the text that central's key signed.
+func (u *Uplink) openNote(signed string) (string, error) {
+	n, err := note.Open([]byte(signed), note.VerifierList(u.id.central))
+	if err != nil {
+		return "", fmt.Errorf("%w: %s: %w", ErrSignature, strings.TrimSpace(excerpt([]byte(signed))), err)
+	}
+	return n.Text, nil
+}
