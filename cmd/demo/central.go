@@ -6,34 +6,21 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
 
+	"grattoir/cmd/internal/counter"
 	"grattoir/sync/central"
 	"grattoir/sync/ledger"
 )
 
-// operations is central as its own process, and its commands.
-type operations struct {
-	d      *demo
-	server *exec.Cmd
-	ended  chan error
-	listen string // of the terminals' API
-	page   string // address of the console
-}
-
 // openOperations starts central, publishes the block, and enrols the terminal.
-func (d *demo) openOperations(ctx context.Context) (*operations, error) {
+func (d *demo) openOperations(ctx context.Context) (*counter.Central, error) {
 	chapter("Central starts, publishes the block, and the terminal enrols")
-	o := &operations{d: d, listen: freeAddress("127.0.0.1:8443"), page: freeAddress("127.0.0.1:8088")}
-	if err := o.start(ctx); err != nil {
-		return nil, err
+	o := counter.NewCentral(d.path("central"), filepath.Join(d.bin, "central"), "127.0.0.1:8443", "127.0.0.1:8088")
+	if err := o.Start(ctx); err != nil {
+		return o, err
 	}
 	if err := d.program(ctx, "central", "block", "publish", d.path("bingo-1.manifest"), "--key", d.path("keys/demo-lottery.pub"), "--trust", "--data", d.path("central")); err != nil {
 		return o, err
@@ -44,84 +31,7 @@ func (d *demo) openOperations(ctx context.Context) (*operations, error) {
 	if err := d.ask(ctx, &added, "central", "terminal", "add", terminalName, "--data", d.path("central"), "--json"); err != nil {
 		return o, err
 	}
-	return o, d.program(ctx, "terminalctl", "enrol", added.Code, "--central", o.url(), "--data", d.path("data"))
-}
-
-func (o *operations) url() string { return "https://" + o.listen }
-
-// start starts central serve and waits until its console answers.
-func (o *operations) start(ctx context.Context) error {
-	log, err := os.OpenFile(o.d.path("central.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	o.server = exec.Command(filepath.Join(o.d.bin, "central"), "serve", "--data", o.d.path("central"), "--listen", o.listen, "--console", o.page)
-	o.server.Stdout, o.server.Stderr = log, log
-	o.server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL} // Ctrl-C is ours; it never outlives us
-	if err := o.server.Start(); err != nil {
-		return err
-	}
-	o.ended = make(chan error, 1)
-	go func(cmd *exec.Cmd, ended chan error) { ended <- cmd.Wait() }(o.server, o.ended)
-	return o.until(ctx, "central was not ready in time", func() bool {
-		res, err := http.Get("http://" + o.page + "/")
-		if err != nil {
-			return false
-		}
-		_ = res.Body.Close()
-		return res.StatusCode == http.StatusOK
-	})
-}
-
-// until waits for what another process does.
-func (o *operations) until(ctx context.Context, otherwise string, what func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for !what() {
-		select {
-		case err := <-o.ended:
-			o.server = nil
-			text, _ := os.ReadFile(o.d.path("central.log"))
-			return fmt.Errorf("central ended: %w; its last words:\n%s", err, text[max(0, len(text)-1000):])
-		case <-ctx.Done():
-			return errors.New(otherwise)
-		case <-tick.C:
-		}
-	}
-	return nil
-}
-
-// kill cuts central off, as a power cut does.
-func (o *operations) kill() error {
-	if err := o.server.Process.Kill(); err != nil {
-		return err
-	}
-	<-o.ended
-	o.server = nil
-	return nil
-}
-
-// stop ends central in order.
-func (o *operations) stop() error {
-	if o.server == nil {
-		return nil
-	}
-	if err := o.server.Process.Signal(syscall.SIGTERM); err != nil {
-		return err
-	}
-	err := <-o.ended
-	o.server = nil
-	return err
-}
-
-func (o *operations) close() {
-	if o.server != nil {
-		_ = o.server.Process.Kill()
-		<-o.ended
-	}
+	return o, d.program(ctx, "terminalctl", "enrol", added.Code, "--central", o.URL(), "--data", d.path("data"))
 }
 
 // ask runs a program and reads its JSON.
@@ -138,9 +48,9 @@ func (d *demo) ask(ctx context.Context, into any, name string, args ...string) e
 }
 
 // activation shows that a pack nobody activated pays nothing, then puts the packs on sale.
-func (d *demo) activation(ctx context.Context, c *desk, o *operations, list *tickets) error {
+func (d *demo) activation(ctx context.Context, c *desk, o *counter.Central, list *tickets) error {
 	chapter("A winner of a pack that is not on sale, then the packs are delivered and activated")
-	if err := o.until(ctx, "the block did not arrive", func() bool {
+	if err := o.Until(ctx, "the block did not arrive", func() bool {
 		st, err := c.Client.Status(ctx)
 		return err == nil && len(st.Blocks) == 1
 	}); err != nil {
@@ -168,16 +78,16 @@ func (d *demo) activation(ctx context.Context, c *desk, o *operations, list *tic
 			return err
 		}
 	}
-	return o.until(ctx, "the activation did not arrive", func() bool {
+	return o.Until(ctx, "the activation did not arrive", func() bool {
 		a, err := c.Client.Check(ctx, code.Digits(), false)
 		return err == nil && a.Verdict.Reason == "winner"
 	})
 }
 
 // outage cuts central off, pays on, and lets it come back: everything arrives, once.
-func (d *demo) outage(ctx context.Context, c *desk, o *operations, list *tickets) error {
+func (d *demo) outage(ctx context.Context, c *desk, o *counter.Central, list *tickets) error {
 	chapter("Central is cut off; the counter goes on")
-	if err := o.kill(); err != nil {
+	if err := o.Kill(); err != nil {
 		return err
 	}
 	for range 3 {
@@ -198,10 +108,10 @@ func (d *demo) outage(ctx context.Context, c *desk, o *operations, list *tickets
 		d.wrong = append(d.wrong, fmt.Sprintf("three payments were made without central, %d are unsent", st.Unsent.Claims))
 	}
 	chapter("Central comes back; everything arrives, once")
-	if err := o.start(ctx); err != nil {
+	if err := o.Start(ctx); err != nil {
 		return err
 	}
-	if err := o.until(ctx, "the payments did not arrive", func() bool {
+	if err := o.Until(ctx, "the payments did not arrive", func() bool {
 		st, err := c.Client.Status(ctx)
 		return err == nil && st.Unsent.Claims == 0 && st.Link != nil && st.Link.Entries == 0
 	}); err != nil {
@@ -259,19 +169,4 @@ func (d *demo) compareLedgers(ctx context.Context) error {
 		d.wrong = append(d.wrong, fmt.Sprintf("%d of %d payments accepted, %d conflicts", accepted, len(own), conflicts))
 	}
 	return rows.Err()
-}
-
-// freeAddress is the wanted one, or one with a free port when another program has it.
-// It is chosen once, so that everything stays where it is over restarts.
-func freeAddress(wanted string) string {
-	for _, address := range []string{wanted, "127.0.0.1:0"} {
-		if l, err := net.Listen("tcp", address); err == nil {
-			defer l.Close()
-			if address != wanted {
-				say("  another program has %s\n", wanted)
-			}
-			return l.Addr().String()
-		}
-	}
-	return wanted
 }

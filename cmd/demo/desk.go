@@ -41,7 +41,7 @@ func (d *demo) openDesk(ctx context.Context, central string) (*desk, error) {
 }
 
 func (d *demo) configuration(central string) string {
-	listen := freeAddress(d.listen)
+	listen := counter.FreeAddress(d.listen)
 	return fmt.Sprintf(`name = %q
 data = "data"
 socket = "terminald.sock"

@@ -58,12 +58,12 @@ func (d *demo) run(ctx context.Context) error {
 	}
 	o, err := d.openOperations(ctx)
 	if o != nil {
-		defer o.close()
+		defer o.Close()
 	}
 	if err != nil {
 		return err
 	}
-	c, err := d.openDesk(ctx, o.url())
+	c, err := d.openDesk(ctx, o.URL())
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (d *demo) run(ctx context.Context) error {
 	if err := c.Stop(); err != nil {
 		return err
 	}
-	if err := o.stop(); err != nil {
+	if err := o.Stop(); err != nil {
 		return err
 	}
 	if err := d.proveJournal(c); err != nil {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"grattoir/cmd/internal/counter"
 	"grattoir/device/control"
 	"grattoir/device/sim"
 )
@@ -37,9 +38,9 @@ type visitor struct {
 }
 
 // serve leaves the counter to the visitor until Ctrl-C.
-func (d *demo) serve(ctx context.Context, c *desk, o *operations, list *tickets) error {
+func (d *demo) serve(ctx context.Context, c *desk, o *counter.Central, list *tickets) error {
 	chapter("Your turn (what the clerk reads is French; the page has an English button)")
-	say(serveHelp, c.Page, c.Page, "http://"+o.page+"/")
+	say(serveHelp, c.Page, c.Page, "http://"+o.Console+"/")
 	slips, stop := context.WithCancel(ctx)
 	defer stop()
 	go d.showSlips(slips, c)
@@ -52,9 +53,8 @@ func (d *demo) serve(ctx context.Context, c *desk, o *operations, list *tickets)
 			return nil
 		case err := <-c.Ended():
 			return c.Trouble(err)
-		case err := <-o.ended:
-			o.server = nil
-			return fmt.Errorf("central ended: %w; see %s", err, d.path("central.log"))
+		case err := <-o.Ended():
+			return o.Trouble(err)
 		case line, more := <-lines:
 			if !more {
 				lines = nil

@@ -69,15 +69,7 @@ func deadline(t *testing.T) context.Context {
 	return ctx
 }
 
-func openShop(t *testing.T) *shop {
-	t.Helper()
-	path, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	s := &shop{codes: sealBlock(t, dir)}
-	const config = `name = "T-1"
+const shopConfig = `name = "T-1"
 data = "data"
 socket = "terminald.sock"
 keys = ["lottery.pub"]
@@ -97,7 +89,16 @@ currency = "EUR"
 shop_limit_minor = 30000
 claim_days = 30
 `
-	if err := os.WriteFile(filepath.Join(dir, "terminald.toml"), []byte(config), 0o600); err != nil {
+
+func openShop(t *testing.T) *shop {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	s := &shop{codes: sealBlock(t, dir)}
+	if err := os.WriteFile(filepath.Join(dir, "terminald.toml"), []byte(shopConfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if s.Counter, err = counter.Open(dir, path, sim.PrinterOptions{Columns: 48}); err != nil {

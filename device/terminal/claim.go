@@ -97,7 +97,7 @@ func (t *Terminal) Pay(ctx context.Context, id string, c Confirmed) (View, error
 			t.opt.Step("recorded")
 			v.Stage, v.Receipt, v.Detail = Paid, &receipt, ""
 			t.remember(v)
-			t.change(func(st *State) { st.Unsent.Claims++; st.Unsent.Money += receipt.Amount }) // printing counts anew
+			t.change(func(st *State) { st.Unsent = plus(st.Unsent, receipt) }) // the ledger's own count follows
 		} else {
 			v.Verdict, v.Detail = t.refused(ctx, &v), err.Error()
 		}
@@ -119,6 +119,15 @@ func (t *Terminal) remember(v View) {
 		}
 	}
 	t.receipts[v.ID] = v
+}
+
+func plus(u validate.Unsent, r validate.Receipt) validate.Unsent {
+	if u.Oldest.IsZero() {
+		u.Oldest = r.At
+	}
+	u.Claims++
+	u.Money += r.Amount
+	return u
 }
 
 func unmet(needs []validate.Need, c Confirmed) error {

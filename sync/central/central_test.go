@@ -227,6 +227,25 @@ func TestHelloShowsInTheListOfTerminals(t *testing.T) {
 	}
 }
 
+func TestUnsentEntriesFallWithEachUploadNotOnlyWithTheNextHello(t *testing.T) {
+	w := newWorld(t)
+	d := w.enrolled(t, "T-1")
+	w.give(t, "T-1", 10, 19)
+	d.pay(t, w.winners(10, 19)[:6]...)
+	h := wire.Hello{Protocol: 1, Program: "0.2", Head: d.head(6), Unsent: 6, DeviceTime: wire.FormatTime(noon)}
+	var a wire.HelloAnswer
+	if e := post(t, d.client, wire.PathHello, h, &a); e != nil {
+		t.Fatal(e)
+	}
+	for _, step := range []struct{ from, to, unsent int64 }{{1, 4, 2}, {5, 6, 0}} {
+		d.send(t, step.from, step.to)
+		x, err := w.Terminal(t.Context(), "T-1")
+		if err != nil || x.Unsent != step.unsent || x.Head.Seq != 6 || x.Acked.Seq != step.to {
+			t.Fatalf("after entry %d: %+v, %v", step.to, x, err)
+		}
+	}
+}
+
 // TestFeedWakesLongPolls in fake time: at once for this process, within half a second
 // for another one, and with an empty run when nothing comes.
 func TestFeedWakesLongPolls(t *testing.T) {

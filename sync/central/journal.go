@@ -258,8 +258,18 @@ func (in *intake) store(ctx context.Context, lines []line) error {
 		return err
 	}
 	hash := hex.EncodeToString(last.hash[:])
-	_, err := in.tx.ExecContext(ctx, `UPDATE terminals SET contact = ?, ack_epoch = ?, ack_seq = ?, ack_hash = ?, head_epoch = ?, head_seq = ?, head_hash = ?,
-		fresh_epoch = 0 WHERE name = ?`, in.now, in.epoch, last.seq, hash, in.epoch, last.seq, hash, in.who.name)
+	_, err := in.tx.ExecContext(ctx, `UPDATE terminals SET contact = ?, ack_epoch = ?, ack_seq = ?, ack_hash = ?, fresh_epoch = 0 WHERE name = ?`,
+		in.now, in.epoch, last.seq, hash, in.who.name)
+	if err != nil {
+		return err
+	}
+	// What the terminal last told of its head may be older or newer than this upload's end.
+	_, err = in.tx.ExecContext(ctx, "UPDATE terminals SET unsent = head_seq - ? WHERE name = ? AND head_epoch = ? AND head_seq > ?", last.seq, in.who.name, in.epoch, last.seq)
+	if err != nil {
+		return err
+	}
+	_, err = in.tx.ExecContext(ctx, "UPDATE terminals SET unsent = 0, head_epoch = ?, head_seq = ?, head_hash = ? WHERE name = ? AND (head_epoch <> ? OR head_seq <= ?)",
+		in.epoch, last.seq, hash, in.who.name, in.epoch, last.seq)
 	return err
 }
 

@@ -123,6 +123,15 @@ func (c *Counter) Kill() error {
 	return nil
 }
 
+// Crash ends terminald at once, wherever it is, also when it has ended already.
+func (c *Counter) Crash() {
+	if c.daemon != nil {
+		_ = c.daemon.Process.Kill()
+		<-c.ended
+		c.daemon = nil
+	}
+}
+
 // Stop ends terminald in order.
 func (c *Counter) Stop() error {
 	if c.daemon == nil {
@@ -141,10 +150,7 @@ func (c *Counter) Stop() error {
 
 // Close ends everything at once.
 func (c *Counter) Close() {
-	if c.daemon != nil {
-		_ = c.daemon.Process.Kill()
-		<-c.ended
-	}
+	c.Crash()
 	_ = c.Glass.Close()
 	_ = c.Paper.Close()
 }
