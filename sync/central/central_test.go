@@ -227,6 +227,41 @@ func TestHelloShowsInTheListOfTerminals(t *testing.T) {
 	}
 }
 
+// TestHelloBringsSignedTimeToATerminalThatHasNothingToSend, from its first one on.
+func TestHelloBringsSignedTimeToATerminalThatHasNothingToSend(t *testing.T) {
+	w := newWorld(t)
+	d := w.enrolled(t, "T-1")
+	w.give(t, "T-1", 10, 19)
+	v, err := note.NewVerifier(d.answer.CentralKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seq := range int64(3) {
+		if seq > 0 {
+			d.pay(t, w.winners(10, 19)[seq])
+			d.send(t, seq, seq)
+		}
+		w.clock.advance(time.Hour)
+		var a wire.HelloAnswer
+		if e := post(t, d.client, wire.PathHello, wire.Hello{Protocol: 1, Head: d.head(seq), DeviceTime: wire.FormatTime(noon)}, &a); e != nil {
+			t.Fatal(e)
+		}
+		n, err := note.Open([]byte(a.Ack), note.VerifierList(v))
+		if err != nil {
+			t.Fatalf("%q: %v", a.Ack, err)
+		}
+		if ack, err := wire.ParseAck(n.Text); err != nil || ack.Position != d.head(seq) || !ack.Time.Equal(w.clock.now()) || ack.AllowanceClaims != 50 {
+			t.Fatalf("%+v %v", ack, err)
+		}
+	}
+	var a wire.HelloAnswer
+	other := d.head(2)
+	other.Epoch++ // a journal that central has not seen
+	if e := post(t, d.client, wire.PathHello, wire.Hello{Protocol: 1, Head: other, DeviceTime: wire.FormatTime(noon)}, &a); e != nil || a.Ack != "" {
+		t.Fatalf("%v, acknowledged another journal: %q", e, a.Ack)
+	}
+}
+
 func TestUnsentEntriesFallWithEachUploadNotOnlyWithTheNextHello(t *testing.T) {
 	w := newWorld(t)
 	d := w.enrolled(t, "T-1")

@@ -13,8 +13,6 @@ import (
 	"fmt"
 	"strings"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"grattoir/sync/ledger"
 	"grattoir/sync/wire"
 	"grattoir/validate"
@@ -278,12 +276,9 @@ func (in *intake) store(ctx context.Context, lines []line) error {
 func (in *intake) answer(ctx context.Context, u wire.Upload) (acked string, exceptions []wire.Exception, err error) {
 	err = in.tx.QueryRowContext(ctx, "SELECT note FROM acks WHERE terminal = ? AND epoch = ? AND seq = ?", in.who.name, u.Epoch, u.To.Seq).Scan(&acked)
 	if errors.Is(err, sql.ErrNoRows) {
-		ack := wire.Ack{Terminal: in.who.name, Position: u.To, Time: in.c.opt.Now(), AllowanceClaims: in.c.opt.AllowanceClaims, AllowanceMinor: in.c.opt.AllowanceMinor}
-		signed, err := note.Sign(&note.Note{Text: ack.Text()}, in.c.keys.signer)
-		if err != nil {
-			return "", nil, fmt.Errorf("sign the acknowledgement: %w", err)
+		if acked, err = in.c.signAck(in.who.name, u.To, in.c.opt.Now()); err != nil {
+			return "", nil, err
 		}
-		acked = string(signed)
 		if _, err := in.tx.ExecContext(ctx, "INSERT INTO acks(terminal, epoch, seq, note) VALUES(?, ?, ?, ?)", in.who.name, u.Epoch, u.To.Seq, acked); err != nil {
 			return "", nil, err
 		}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/mod/sumdb/note"
+
 	"grattoir/sync/wire"
 )
 
@@ -193,7 +195,28 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 	err = c.store.read.QueryRowContext(ctx, `SELECT ack_epoch, ack_seq, ack_hash, (SELECT max(version) FROM snapshots),
 		(SELECT coalesce(max(seq), 0) FROM feed WHERE audience IN ('', ?)) FROM terminals WHERE name = ?`, who.name, who.name).
 		Scan(&a.Acked.Epoch, &a.Acked.Seq, &a.Acked.Hash, &a.Snapshot, &a.Feed)
+	if err != nil {
+		return a, err
+	}
+	held := a.Acked
+	if held.Seq == 0 { // nothing is held yet: of whichever journal it is
+		held = wire.Position{Epoch: h.Head.Epoch, Hash: strings.Repeat("0", 64)}
+	}
+	if held.Epoch == h.Head.Epoch && held.Epoch > 0 {
+		a.Ack, err = c.signAck(who.name, held, now)
+	}
 	return a, err
+}
+
+// signAck signs that central holds a terminal's journal up to a position, and how much
+// the terminal may pay above it.
+func (c *Central) signAck(terminal string, p wire.Position, now time.Time) (string, error) {
+	ack := wire.Ack{Terminal: terminal, Position: p, Time: now, AllowanceClaims: c.opt.AllowanceClaims, AllowanceMinor: c.opt.AllowanceMinor}
+	signed, err := note.Sign(&note.Note{Text: ack.Text()}, c.keys.signer)
+	if err != nil {
+		return "", fmt.Errorf("sign the acknowledgement: %w", err)
+	}
+	return string(signed), nil
 }
 
 // plausible bounds what reports will show.
