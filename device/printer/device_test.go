@@ -133,17 +133,25 @@ func (b *bench) print(ctx context.Context, slip printer.Slip) *printing {
 	return p
 }
 
+// told waits until the caller is told a state. What was told counts also when the job
+// has ended since: both channels may be ready, and select would toss a coin.
 func (p *printing) told(want printer.State) {
 	p.t.Helper()
+	var got printer.State
 	select {
-	case got := <-p.states:
-		if got != want {
-			p.t.Fatalf("told %q, want %q", got, want)
-		}
+	case got = <-p.states:
 	case err := <-p.end:
-		p.t.Fatalf("ended as %q (%v), want to be told %q", p.state, err, want)
+		select {
+		case got = <-p.states:
+			p.end <- err // for ended
+		default:
+			p.t.Fatalf("ended as %q (%v), want to be told %q", p.state, err, want)
+		}
 	case <-time.After(limit):
 		p.t.Fatalf("never told %q", want)
+	}
+	if got != want {
+		p.t.Fatalf("told %q, want %q", got, want)
 	}
 }
 
