@@ -136,7 +136,10 @@ func serve(ctx context.Context, c configs.Terminal, log *slog.Logger, counter *t
 		Technician: "the scanner's port is being opened for the first time"})
 	start(&working, "printer", func() error { return paper.Run(work) })
 	start(&working, "slips", func() error { counter.Run(work); return nil })
-	start(&scanning, "link", func() error { return way.run(scans) })
+	start(&scanning, "link", func() error {
+		awaitDevices(scans, counter) // so that the first hello does not report devices that are just connecting
+		return way.run(scans)
+	})
 	start(&working, "pages", func() error { return servers[0].Serve(web) })
 	start(&working, "socket", func() error { return servers[1].Serve(socket) })
 	start(&scanning, "scanner", func() error {
@@ -262,6 +265,26 @@ func scannerFault(s scanner.State) *terminal.Fault {
 		return nil
 	}
 	return &terminal.Fault{Code: s.Fault.Code, ClerkFR: s.Fault.ClerkFR, ClerkEN: s.Fault.ClerkEN, Technician: s.Fault.Technician}
+}
+
+// devicesConnect is how long the link waits for the devices at most.
+const devicesConnect = 3 * time.Second
+
+// awaitDevices waits until scanner and printer work, for a short time.
+func awaitDevices(ctx context.Context, counter *terminal.Terminal) {
+	ctx, cancel := context.WithTimeout(ctx, devicesConnect)
+	defer cancel()
+	for {
+		state, changed := counter.State()
+		if state.Scanner == nil && state.Printer == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
 }
 
 // faultCodes are the codes of what does not work, for central's reports.
