@@ -21,10 +21,11 @@ import (
 
 // library is the folder of manifests, opened.
 type library struct {
-	dir   string
-	keys  manifest.Keys
-	shelf *manifest.Shelf
-	log   *slog.Logger
+	dir    string
+	linked bool // central has every file again
+	keys   manifest.Keys
+	shelf  *manifest.Shelf
+	log    *slog.Logger
 
 	mu     sync.Mutex
 	seen   map[string]*file // by name
@@ -48,7 +49,7 @@ func newLibrary(c configs.Terminal, t trust, log *slog.Logger) (*library, error)
 			}
 		}
 	}
-	return &library{dir: c.Manifests(), keys: keys, shelf: shelf, log: log, seen: map[string]*file{}}, nil
+	return &library{dir: c.Manifests(), linked: !c.StandAlone, keys: keys, shelf: shelf, log: log, seen: map[string]*file{}}, nil
 }
 
 // rescan opens the manifests that are new. A file that cannot be used is named and
@@ -78,6 +79,13 @@ func (l *library) rescan(ctx context.Context) error {
 		if f == nil || !os.SameFile(f.info, info) || f.info.Size() != info.Size() || !f.info.ModTime().Equal(info.ModTime()) {
 			f = l.add(ctx, name, info)
 			l.seen[name] = f
+		}
+		if l.linked && errors.Is(f.err, manifest.ErrDamaged) {
+			// Out of the way, the link fetches it again; a whole copy takes the place of the damaged block.
+			aside := filepath.Join(l.dir, name+".damaged")
+			if err := os.Rename(filepath.Join(l.dir, name), aside); err == nil {
+				l.log.Warn("damaged manifest set aside, to be fetched again", "file", name)
+			}
 		}
 		if f.block == nil && (errors.Is(f.err, manifest.ErrDamaged) || errors.Is(f.err, manifest.ErrSignature)) {
 			unread = append(unread, name)

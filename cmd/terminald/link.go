@@ -141,6 +141,9 @@ func (l *link) status() *control.Link {
 	st := l.up.Status()
 	out := &control.Link{Contact: st.Contact, Acked: validate.EntryNumber{Epoch: st.Acked.Epoch, Seq: st.Acked.Seq}.String(),
 		Entries: st.Unsent, Snapshot: st.Snapshot, Feed: st.Feed, Exceptions: st.Exceptions, Certificate: st.Expires, Faults: []control.Fault{}}
+	if st.Refused != "" {
+		out.Faults = append(out.Faults, control.Fault{Code: st.Refused, Clerk: "all", Technician: "central refuses this terminal, or its journal contradicts central's: nothing is paid until central takes it back"})
+	}
 	for _, f := range st.Faults {
 		out.Faults = append(out.Faults, control.Fault{Code: f.Code, Clerk: string(f.Lane), Technician: f.Text})
 	}

@@ -210,6 +210,35 @@ func (l *linked) compare(t *testing.T) {
 	}
 }
 
+func TestDamagedBlockIsFetchedAgain(t *testing.T) {
+	l := openLinked(t)
+	l.start(t)
+	whole := func(st control.Status) bool { return len(st.Blocks) == 1 && !st.Blocks[0].Damaged && st.Link.Feed > 0 }
+	l.await(t, whole)
+	if err := l.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(l.Dir, "data", "manifests", "*.manifest"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 4096; i < len(text); i++ { // the size stays: only the content tells
+		text[i] = 0
+	}
+	if err := os.WriteFile(files[0], text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.start(t)
+	l.await(t, whole)
+	if a := l.again(t, l.codes["2000"][0]); a.Verdict.Reason != validate.Winner {
+		t.Fatalf("%s, %s", a.Verdict.Reason, a.Detail)
+	}
+}
+
 func TestPackThatCentralHasNotActivatedIsNotPaid(t *testing.T) {
 	l := openLinked(t)
 	l.run(t, nil, "terminal", "list") // a second process beside the server

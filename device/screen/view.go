@@ -207,7 +207,10 @@ func (v *view) ticket(on terminal.View) {
 // earlier tells when and where the ticket was paid before.
 func (s *Screen) earlier(p validate.Payment, w *words) []string {
 	now := s.opt.Now()
-	lines := []string{fmt.Sprintf(w.Earlier, w.moment(p.At, now, s.opt.Zone))}
+	var lines []string
+	if !p.At.IsZero() { // the other terminal's clock may have said nothing of use
+		lines = append(lines, fmt.Sprintf(w.Earlier, w.moment(p.At, now, s.opt.Zone)))
+	}
 	var where []string
 	if p.Shop != "" {
 		where = append(where, w.Shop+" "+p.Shop)

@@ -262,6 +262,25 @@ func TestHelloBringsSignedTimeToATerminalThatHasNothingToSend(t *testing.T) {
 	}
 }
 
+// TestServerCertificateMadeWhileTheClockWasAheadIsMadeAgain: one start with a wrong
+// clock must not shut every terminal out.
+func TestServerCertificateMadeWhileTheClockWasAheadIsMadeAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "central")
+	for _, c := range []*clock{{at: noon}, {at: noon.AddDate(8, 0, 0)}, {at: noon}} {
+		x, err := Open(t.Context(), Options{Dir: dir, Now: c.now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaf := x.keys.server.Leaf
+		if err := x.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if c.now().Before(leaf.NotBefore) || c.now().After(leaf.NotAfter) {
+			t.Fatalf("at %v the certificate is valid from %v to %v", c.now(), leaf.NotBefore, leaf.NotAfter)
+		}
+	}
+}
+
 func TestUnsentEntriesFallWithEachUploadNotOnlyWithTheNextHello(t *testing.T) {
 	w := newWorld(t)
 	d := w.enrolled(t, "T-1")

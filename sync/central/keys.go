@@ -167,7 +167,8 @@ func makeCA(path string, opt Options) ([]byte, error) {
 }
 
 // loadServer keeps the certificate it finds while it serves the hosts asked for and has
-// more than half of its life left, and makes another one otherwise.
+// more than half of its life left, and makes another one otherwise, also when it has not
+// begun: it was made while the clock was ahead.
 func (k *keys) loadServer(path string, opt Options) error {
 	text, err := readKeyFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -175,7 +176,7 @@ func (k *keys) loadServer(path string, opt Options) error {
 	}
 	if err == nil {
 		key, cert, err := parseIdentity(text)
-		if err == nil && cert.CheckSignatureFrom(k.ca) == nil && sameHosts(cert, opt.Hosts) && opt.Now().AddDate(serverLife/2, 0, 0).Before(cert.NotAfter) {
+		if err == nil && cert.CheckSignatureFrom(k.ca) == nil && sameHosts(cert, opt.Hosts) && opt.Now().AddDate(serverLife/2, 0, 0).Before(cert.NotAfter) && !opt.Now().Before(cert.NotBefore) {
 			k.server = tls.Certificate{Certificate: [][]byte{cert.Raw, k.ca.Raw}, PrivateKey: key, Leaf: cert}
 			return nil
 		}

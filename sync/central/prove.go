@@ -140,8 +140,17 @@ func (in *intake) judge(ctx context.Context, l line) error {
 	}
 	// Only a scratched ticket is told of: a claim made up must not stop its owner paying it.
 	in.newest, err = addFeed(ctx, in.tx, right.owner, in.now, wire.FeedItem{Kind: wire.FeedPaid, Paid: &wire.PaidItem{Block: p.claim.Block, Pack: p.claim.Pack,
-		Ticket: p.claim.Ticket, Terminal: in.who.name, Number: validate.EntryNumber{Epoch: in.epoch, Seq: l.seq}.String(), At: l.entry.Time}})
+		Ticket: p.claim.Ticket, Terminal: in.who.name, Number: validate.EntryNumber{Epoch: in.epoch, Seq: l.seq}.String(), At: in.paidAt(l)}})
 	return err
+}
+
+// paidAt is the entry's own time where it is one, else when it was received: a clock
+// gone wild must not stop another terminal's feed.
+func (in *intake) paidAt(l line) string {
+	if t, err := wire.ParseTime(l.entry.Time); err == nil && wire.FormatTime(t) == l.entry.Time {
+		return l.entry.Time
+	}
+	return in.now
 }
 
 // right is who may pay a pack, as central has it now.

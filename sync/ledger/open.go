@@ -38,7 +38,8 @@ var schema = []string{
 	// What central has countersigned, one row a journal epoch: the position, central's
 	// signed time, and the allowance above it, null before the first.
 	`CREATE TABLE acks(epoch INTEGER PRIMARY KEY, seq INTEGER NOT NULL, time TEXT NOT NULL DEFAULT '', claims INTEGER, minor INTEGER) STRICT`,
-	`CREATE TABLE link(one INTEGER PRIMARY KEY CHECK(one = 1), cursor INTEGER NOT NULL, snapshot INTEGER NOT NULL, issued TEXT NOT NULL) STRICT`,
+	`CREATE TABLE link(one INTEGER PRIMARY KEY CHECK(one = 1), cursor INTEGER NOT NULL, snapshot INTEGER NOT NULL, issued TEXT NOT NULL,
+		refused TEXT NOT NULL DEFAULT '') STRICT`,
 	`CREATE TABLE packs(game_code TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL CHECK(last >= first), state TEXT NOT NULL, owner TEXT NOT NULL,
 		epoch INTEGER NOT NULL, PRIMARY KEY(game_code, first)) STRICT, WITHOUT ROWID`,
 	`CREATE TABLE paid_elsewhere(block BLOB NOT NULL, pack INTEGER NOT NULL, ticket INTEGER NOT NULL, terminal TEXT NOT NULL, number TEXT NOT NULL,

@@ -177,8 +177,8 @@ func (l *Ledger) Ack(ctx context.Context, a wire.Ack) error {
 	return err
 }
 
-// Allowance is what bounds claims now: central's newest, or Options.Allowance before
-// the first acknowledgement.
+// Allowance is what bounds claims now: the stricter of central's newest and the
+// terminal's own, Options.Allowance.
 func (l *Ledger) Allowance() Allowance {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -186,10 +186,18 @@ func (l *Ledger) Allowance() Allowance {
 }
 
 func (l *Ledger) bound() Allowance {
-	if l.allowance != nil {
-		return *l.allowance
+	if l.allowance == nil {
+		return l.opt.Allowance
 	}
-	return l.opt.Allowance
+	return Allowance{Claims: stricter(l.allowance.Claims, l.opt.Allowance.Claims), Money: stricter(l.allowance.Money, l.opt.Allowance.Money)}
+}
+
+// stricter is the lower of two bounds of which 0 is none.
+func stricter[T int64 | money.Amount](a, b T) T {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // loadAllowance reads central's newest allowance. It outlives a raise of the journal
@@ -205,6 +213,25 @@ func (l *Ledger) loadAllowance(ctx context.Context) error {
 	}
 	l.allowance = &Allowance{Claims: claims, Money: money.Amount(minor)}
 	return nil
+}
+
+// Refused is the code of what stops this terminal from paying, as central said it or as
+// the two journals showed it, "" for nothing. It is durable: pulling the cable, or
+// starting again, must not let a suspended terminal pay.
+func (l *Ledger) Refused(ctx context.Context) (code string, err error) {
+	err = l.read.QueryRowContext(ctx, "SELECT refused FROM link").Scan(&code)
+	if err != nil {
+		return "", fmt.Errorf("read whether central refuses: %w", err)
+	}
+	return code, nil
+}
+
+// SetRefused stores that code, or clears it with "".
+func (l *Ledger) SetRefused(ctx context.Context, code string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	res, err := l.db.ExecContext(context.WithoutCancel(ctx), "UPDATE link SET refused = ?", code)
+	return oneRow(res, err, "store that central refuses (%s)", code)
 }
 
 // SignedTime is the newest time that central signed and this ledger stored, in an

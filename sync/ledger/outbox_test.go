@@ -84,33 +84,46 @@ func TestAcknowledgementOfAnotherJournalIsRefusedByName(t *testing.T) {
 	}
 }
 
-func TestCentralsAllowanceReplacesTheConfiguredOneForGood(t *testing.T) {
+func TestStricterAllowanceBindsAndOutlivesARestart(t *testing.T) {
 	ctx := context.Background()
-	opt := options(t.TempDir())
-	opt.Allowance = Allowance{Claims: 1}
-	l := openTest(t, opt)
-	record(t, l, claim(t, 1))
-	if _, err := l.Record(ctx, claim(t, 2)); !errors.Is(err, ErrAllowance) {
-		t.Fatal(err)
+	for name, c := range map[string]struct{ own, central, want int64 }{
+		"central's is stricter": {5, 3, 3}, "the terminal's own is stricter": {2, 900, 2}, "central sets none": {2, 0, 2}, "the terminal has none": {0, 3, 3},
+	} {
+		opt := options(t.TempDir())
+		opt.Allowance = Allowance{Claims: c.own}
+		l := openTest(t, opt)
+		record(t, l, claim(t, 0))
+		a := ackAt(t, l, 0, noon)
+		a.AllowanceClaims, a.AllowanceMinor = c.central, 0
+		if err := l.Ack(ctx, a); err != nil {
+			t.Fatal(err)
+		}
+		l = reopen(t, l)
+		for i := int64(1); i < c.want; i++ {
+			record(t, l, claim(t, int(i)))
+		}
+		if _, err := l.Record(ctx, claim(t, 50)); !errors.Is(err, ErrAllowance) {
+			t.Errorf("%s: claim %d: %v", name, c.want+1, err)
+		}
+		old := ackAt(t, l, 0, noon.Add(-time.Hour)) // an older note, played again
+		old.AllowanceClaims, old.AllowanceMinor = 900, 0
+		if err := l.Ack(ctx, old); err != nil || l.Allowance().Claims != c.want {
+			t.Errorf("%s: %+v %v", name, l.Allowance(), err)
+		}
 	}
-	wider := ackAt(t, l, 0, noon)
-	wider.AllowanceClaims, wider.AllowanceMinor = 3, 0
-	if err := l.Ack(ctx, wider); err != nil {
-		t.Fatal(err)
-	}
-	record(t, l, claim(t, 2))
-	l = reopen(t, l)
-	if ok, err := l.Allows(ctx, 1); err != nil || !ok {
-		t.Fatalf("the third claim after a restart: %v %v", ok, err)
-	}
-	record(t, l, claim(t, 3))
-	if _, err := l.Record(ctx, claim(t, 4)); !errors.Is(err, ErrAllowance) {
-		t.Fatal(err)
-	}
-	old := ackAt(t, l, 0, noon.Add(-time.Hour)) // an older note, played again
-	old.AllowanceClaims, old.AllowanceMinor = 900, 0
-	if err := l.Ack(ctx, old); err != nil || l.Allowance().Claims != 3 {
-		t.Fatalf("%+v %v", l.Allowance(), err)
+}
+
+func TestRefusalByCentralIsDurable(t *testing.T) {
+	ctx := context.Background()
+	l := openTest(t, options(t.TempDir()))
+	for _, want := range []string{"C4", ""} {
+		if err := l.SetRefused(ctx, want); err != nil {
+			t.Fatal(err)
+		}
+		l = reopen(t, l)
+		if got, err := l.Refused(ctx); err != nil || got != want {
+			t.Fatalf("%q %v", got, err)
+		}
 	}
 }
 

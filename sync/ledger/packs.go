@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"grattoir/sync/wire"
 	"grattoir/validate"
@@ -183,7 +184,7 @@ func (l *Ledger) setPaid(ctx context.Context, tx *sql.Tx, p wire.PaidItem) error
 	}
 	at, err := wire.ParseTime(p.At)
 	if err != nil {
-		return fmt.Errorf("%w: time of payment: %w", ErrFeed, err)
+		at = time.Time{} // the payment counts, whatever the other terminal's clock said
 	}
 	m := l.opt.Moment()
 	asOf := m.Trusted

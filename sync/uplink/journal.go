@@ -72,6 +72,7 @@ func (j *journal) upload(ctx context.Context, from int64, lines []string, to wir
 		return fmt.Errorf("%w: it acknowledges entry %d after an upload of %d to %d", ErrAnswer, ack.Position.Seq, from, to.Seq)
 	}
 	j.heard()
+	j.taken(CodeStopped)
 	j.at = ack.Position.Seq
 	j.report(a.Exceptions)
 	return nil

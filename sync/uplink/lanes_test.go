@@ -133,7 +133,7 @@ func TestWhatIsNotCentralsAnswerAcknowledgesNothing(t *testing.T) {
 		"a portal's page":      {200, func(*link) string { return "<html>Welcome to the hotel" }, CodeAnswer, "something stands between"},
 		"an empty page":        {200, func(*link) string { return "" }, CodeAnswer, "empty body"},
 		"an empty object":      {200, func(*link) string { return "{}" }, CodeAnswer, "protocol 0"},
-		"a later protocol":     {200, func(*link) string { return `{"protocol":2}` }, CodeAnswer, "protocol 2"},
+		"a later protocol":     {200, func(*link) string { return `{"protocol":2}` }, CodeSignature, "did not sign"}, // the upload is frozen: a later central's signed answer counts
 		"half an answer":       {200, func(*link) string { return `{"protocol":1,"acked":"grattoir ack` }, CodeAnswer, "no message"},
 		"no end":               {200, func(*link) string { return `{"protocol":1,"acked":"` + strings.Repeat("a", wire.MaxAnswer) }, CodeAnswer, "more than"},
 		"sent elsewhere":       {302, func(*link) string { return "" }, CodeAnswer, "portal"},
@@ -516,4 +516,45 @@ func TestUplinkIsOfItsLedgersTerminal(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestSuspensionOutlivesThePulledCableAndARestart: only central's own answer lifts it.
+func TestSuspensionOutlivesThePulledCableAndARestart(t *testing.T) {
+	bubble(t, func(t *testing.T, l *link) {
+		l.spoil = func(w http.ResponseWriter, _ *http.Request, _ []byte) bool {
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, `{"kind":"forbidden","text":"suspended"}`)
+			return true
+		}
+		l.start()
+		pass(time.Minute)
+		if !l.uplink.Status().Suspended() {
+			t.Fatal("a suspended terminal does not know it")
+		}
+		l.net.cut(true)
+		pass(time.Hour)
+		if s := l.uplink.Status(); !s.Suspended() {
+			t.Fatalf("pulling the cable lifted the suspension: %+v", s)
+		}
+		l.stop()
+		l.start()
+		pass(time.Minute)
+		if s := l.uplink.Status(); !s.Suspended() {
+			t.Fatalf("a restart lifted the suspension: %+v", s)
+		}
+		l.update(func() { l.spoil = nil })
+		l.net.cut(false)
+		pass(5 * time.Minute)
+		if s := l.uplink.Status(); s.Suspended() {
+			t.Fatalf("central took it back, the terminal did not hear: %+v", s)
+		}
+	})
+}
+
+// TestAnAlertOnTheLineSuspendsNobody: it is not signed, anybody on the line can send it.
+func TestAnAlertOnTheLineSuspendsNobody(t *testing.T) {
+	err := transportError(errors.New("remote error: tls: handshake failure"))
+	if code := faultCode(err); code != CodeNotCentral {
+		t.Fatalf("%s: %v", code, err)
+	}
 }

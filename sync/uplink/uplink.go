@@ -40,6 +40,9 @@ type Ledger interface {
 	ApplyFeed(ctx context.Context, items []wire.FeedItem, next int64) error
 	Snapshot(ctx context.Context) (int64, error)
 	SetSnapshot(ctx context.Context, version int64, issued time.Time) error
+	// Refused is the durable code of what stops this terminal; SetRefused stores it.
+	Refused(ctx context.Context) (code string, err error)
+	SetRefused(ctx context.Context, code string) error
 	// SignedTime is the newest stored time that central signed, zero for none.
 	SignedTime(ctx context.Context) (time.Time, error)
 }
@@ -105,20 +108,20 @@ type Status struct {
 	Contact     time.Time // device time of central's last good answer, zero for never since the start
 	Faults      []Fault   // at most one for each lane, in the lanes' order; none when all work
 	Acked       wire.Position
-	Unsent      int64 // entries above the acknowledged one
-	Snapshot    int64 // version in force
-	Feed        int64 // cursor reached
-	Exceptions  int64 // entries that central stored and did not credit, since the start
+	Unsent      int64  // entries above the acknowledged one
+	Refused     string // CodeForbidden or CodeStopped while nothing may be paid, durable; "" otherwise
+	Snapshot    int64  // version in force
+	Feed        int64  // cursor reached
+	Exceptions  int64  // entries that central stored and did not credit, since the start
 	Offset      time.Duration
 	OffsetKnown bool      // whether Offset, central's clock minus the device's, was measured
 	Expires     time.Time // end of the terminal's certificate
 }
 
-// Suspended tells whether central refuses this terminal or contradicts its journal now.
-// Nothing may be paid then, and a person is needed.
-func (s Status) Suspended() bool {
-	return slices.ContainsFunc(s.Faults, func(f Fault) bool { return f.Code == CodeForbidden || f.Code == CodeStopped })
-}
+// Suspended tells whether central refused this terminal or contradicted its journal,
+// however long ago, and has not taken it back since. Nothing may be paid then, and a
+// person is needed.
+func (s Status) Suspended() bool { return s.Refused != "" }
 
 // ErrStopped means that central's copy of the journal contradicts the ledger: the same
 // number with other bytes, or more entries than there are. Nothing is sent until a
@@ -149,6 +152,7 @@ type Uplink struct {
 	signed     time.Time // newest signed time heard since the start
 	signedAt   time.Time // when, by the device's clock with its monotonic reading
 	exceptions int64
+	refused    string         // code of what stops this terminal, as the ledger keeps it
 	moved      *wire.Position // what central holds, when that is not what it signed for
 }
 
@@ -173,6 +177,9 @@ func New(o Options) (*Uplink, error) {
 	o.fill()
 	u := &Uplink{opt: o, id: o.Identity, fresh: make(chan struct{}, 1), nudge: make(chan struct{}, 1), faults: map[Lane]Fault{}}
 	if u.floor, err = o.Ledger.SignedTime(context.Background()); err != nil {
+		return nil, err
+	}
+	if u.refused, err = o.Ledger.Refused(context.Background()); err != nil {
 		return nil, err
 	}
 	if issued := o.Identity.Issued(); issued.After(u.floor) {
@@ -310,10 +317,31 @@ func (u *Uplink) fail(name Lane, err error) {
 	if was {
 		f.At, f.Tries = old.At, old.Tries+1
 	}
+	if stops := f.Code == CodeForbidden || f.Code == CodeStopped; stops && u.refused != f.Code && u.refused != CodeStopped {
+		u.setRefused(f.Code)
+	}
 	if !was || old.Code != f.Code {
 		u.opt.Log.Warn("link", "lane", name, "code", f.Code, "err", err)
 	}
 	u.faults[name] = f
+}
+
+// setRefused stores what stops this terminal, or that nothing does. The lock is held.
+func (u *Uplink) setRefused(code string) {
+	u.refused = code // in force at once, also when it cannot be stored
+	if err := u.opt.Ledger.SetRefused(context.Background(), code); err != nil {
+		u.opt.Log.Error("link", "code", CodeStore, "err", err)
+	}
+}
+
+// taken is called when central has taken what a stop was about: a hello lifts its
+// refusal, an upload proves that the two journals agree. Silence lifts nothing.
+func (u *Uplink) taken(code string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.refused == code {
+		u.setRefused("")
+	}
 }
 
 func faultCode(err error) string {
@@ -412,7 +440,7 @@ func (u *Uplink) Status() Status {
 	feed, err4 := u.opt.Ledger.FeedCursor(ctx)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	s := Status{Contact: u.contact, Acked: acked, Unsent: max(0, head.Seq-acked.Seq), Snapshot: snapshot, Feed: feed, Exceptions: u.exceptions, Expires: u.id.Expires()}
+	s := Status{Contact: u.contact, Acked: acked, Unsent: max(0, head.Seq-acked.Seq), Snapshot: snapshot, Feed: feed, Exceptions: u.exceptions, Refused: u.refused, Expires: u.id.Expires()}
 	if u.offset != nil {
 		s.Offset, s.OffsetKnown = *u.offset, true
 	}
@@ -453,6 +481,7 @@ func (u *Uplink) hello(ctx context.Context) (rest, error) {
 	}
 	u.heard()
 	u.measure(a.Time, asked, u.opt.Now())
+	u.taken(CodeForbidden)
 	if err := u.helloAck(ctx, a); err != nil {
 		return rest{}, err
 	}
