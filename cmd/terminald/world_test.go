@@ -216,9 +216,14 @@ func (s *till) start(w *world) {
 	s.way, err = newLink(s.config, believed, s.book, s.blocks, func() []string { return nil },
 		outside{dial: w.net.dial, rand: func() float64 { mu.Lock(); defer mu.Unlock(); return spread.Float64() }}, quiet)
 	w.must(err)
+	var seed [32]byte // all of it: two runs of a till must not make the same claim ids
+	for i := range seed {
+		seed[i] = byte(w.rng.Uint32())
+	}
 	s.paper = terminaltest.NewPrinter()
 	s.Terminal = terminal.New(terminal.Options{Name: s.config.Name, Shelf: s.blocks.shelf, Ledger: s.book, Printer: s.paper, Central: s.way.central(), AcceptScaled: true,
-		Policy: policy.Policy{Version: "w1", Currency: "EUR", ShopLimit: 30000, ClaimDays: 30}, Now: time.Now, Trusted: trusted, Log: quiet})
+		Policy: policy.Policy{Version: "w1", Currency: "EUR", ShopLimit: 30000, ClaimDays: 30}, Now: time.Now, Trusted: trusted, Log: quiet,
+		Rand: mathrand.NewChaCha8(seed)})
 	_, err = s.Recover(w.ctx)
 	w.must(err)
 	ctx, cancel := context.WithCancel(w.ctx)

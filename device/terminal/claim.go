@@ -22,7 +22,7 @@ func (t *Terminal) Check(ctx context.Context, s Scan) View {
 	ctx = context.WithoutCancel(ctx) // who asked may leave; the counter shows a true answer all the same
 	t.act.Lock()
 	defer t.act.Unlock()
-	v := View{ID: newID(), Stage: Verdict, At: t.opt.Now(), Entered: s.Entered}
+	v := View{ID: t.newID(), Stage: Verdict, At: t.opt.Now(), Entered: s.Entered}
 
 	// From glass to code. A misread is not a loser and not a forgery: scan again.
 	code, err := ticket.Parse(s.Text, s.AIM, t.opt.Shelf.Layouts())

@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"io"
 	"log/slog"
 	"sync"
 	"time"
@@ -116,6 +117,7 @@ type Options struct {
 	Operator     string           // who is signed on
 	Now          func() time.Time // the device's clock, a hint
 	Trusted      func() time.Time // newest trusted time, zero for none
+	Rand         io.Reader        // of claim ids; nil is the system's randomness, a simulation gives its own
 	Log          *slog.Logger
 	// Step, when set, is called after each durable or visible step of a claim, with its
 	// name. Crash tests kill the program there.
@@ -180,6 +182,9 @@ func New(opt Options) *Terminal {
 	if opt.Step == nil {
 		opt.Step = func(string) {}
 	}
+	if opt.Rand == nil {
+		opt.Rand = rand.Reader
+	}
 	return &Terminal{opt: opt, queue: make(chan struct{}, 1), changed: make(chan struct{}),
 		doubtful: map[validate.EntryNumber]bool{}, begun: map[validate.EntryNumber]bool{}, unmarked: map[validate.EntryNumber]validate.PrintState{},
 		receipts: map[string]View{},
@@ -230,8 +235,10 @@ func (t *Terminal) refresh(ctx context.Context) {
 }
 
 // newID makes a claim id: 128 random bits.
-func newID() string {
+func (t *Terminal) newID() string {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: without randomness the program ends
+	if _, err := io.ReadFull(t.opt.Rand, b[:]); err != nil {
+		_, _ = rand.Read(b[:]) // never fails: without randomness the program ends
+	}
 	return hex.EncodeToString(b[:])
 }
