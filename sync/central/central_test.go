@@ -281,6 +281,36 @@ func TestServerCertificateMadeWhileTheClockWasAheadIsMadeAgain(t *testing.T) {
 	}
 }
 
+// TestWildClockOfOneTerminalIsNotHandedToTheOwnersFeed: the owner would refuse the whole
+// run; the time of receipt stands in its place.
+func TestWildClockOfOneTerminalIsNotHandedToTheOwnersFeed(t *testing.T) {
+	w := newWorld(t)
+	w.enrolled(t, "T-1")
+	d := w.enrolled(t, "T-2")
+	w.give(t, "T-1", 10, 19)
+	for i, wild := range []string{"garbage", "2026-11-30T11:59:00Z"} {
+		d.time = wild
+		d.pay(t, w.winners(10, 19)[i])
+		d.send(t, int64(i+1), int64(i+1))
+	}
+	f, err := w.Feed(t.Context(), "T-1", 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := 0
+	for _, item := range f.Items {
+		if item.Kind == wire.FeedPaid {
+			told++
+			if item.Paid.At != wire.FormatTime(noon) {
+				t.Errorf("told %q", item.Paid.At)
+			}
+		}
+	}
+	if told != 2 {
+		t.Errorf("%d of 2 payments told to the owner", told)
+	}
+}
+
 func TestUnsentEntriesFallWithEachUploadNotOnlyWithTheNextHello(t *testing.T) {
 	w := newWorld(t)
 	d := w.enrolled(t, "T-1")

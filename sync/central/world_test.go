@@ -2,6 +2,7 @@ package central
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -198,6 +199,7 @@ func servePipes(t testing.TB, c *Central) func(context.Context) (net.Conn, error
 
 // device is a terminal's side, as small as it can be.
 type device struct {
+	time     string // what its clock writes into entries, "" for a minute before noon
 	w        *world
 	name     string
 	key      *ecdsa.PrivateKey
@@ -321,7 +323,7 @@ func (d *device) record(t testing.TB, kind ledger.Kind, body any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := ledger.Entry{Version: 1, Terminal: d.name, Epoch: d.epoch, Seq: int64(len(d.lines)) + 1, Boot: "b", Time: "2026-11-30T11:59:00.000Z",
+	e := ledger.Entry{Version: 1, Terminal: d.name, Epoch: d.epoch, Seq: int64(len(d.lines)) + 1, Boot: "b", Time: cmp.Or(d.time, "2026-11-30T11:59:00.000Z"),
 		Kind: kind, Body: raw, Prev: d.head(int64(len(d.lines))).Hash}
 	text, err := json.Marshal(e)
 	if err != nil {

@@ -3,6 +3,7 @@ package policy
 import (
 	"testing"
 	"time"
+	_ "time/tzdata" // the rule is Paris's on every machine
 )
 
 func date(t *testing.T, s string) Date {
@@ -26,7 +27,7 @@ func TestClaimPeriodEndsWithTheDayInParis(t *testing.T) {
 	closed := date(t, "2001-04-01")
 	zone, err := time.LoadLocation("Europe/Paris")
 	if err != nil {
-		t.Skip("no time zones on this machine")
+		t.Fatal(err)
 	}
 	if p.ClaimPeriodOver(closed, time.Date(2001, 5, 2, 23, 59, 59, 0, zone)) {
 		t.Error("over before the last day has ended")
