@@ -81,6 +81,11 @@ func EncodeGame(g game.Game) ([]byte, error) {
 		w.pointed("game_code", e.GameCode)
 		w.pointed("opens", e.Opens)
 		w.pointed("closes", e.Closes)
+		for _, n := range e.Notices {
+			w.line("\n[[emissions.notices]]")
+			w.text("name", n.Name)
+			w.text("sha256", n.SHA256)
+		}
 	}
 	w.offer(g.Offer)
 	for _, t := range g.Tables {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -40,12 +41,16 @@ func gameImportCommand() *cobra.Command {
 		Long: `Read a game's regulation, a plain text in UTF-8 or Latin-1, print what was found
 and every discrepancy of its figures. What the text does not say stays unknown.
 
-With --out the catalogue entry is written. A text whose table is missing or has
-rows missing is never written; one whose figures disagree only with
---accept-findings, once a person has compared it with the official text.
+With --out the catalogue entry is written. One whose figures disagree, or whose
+table lacks rows, only with --accept-findings, once a person has compared it with the
+official text; a text with no table never. Where FILE.toml holds the game's entry
+already, its emissions are kept, and an opening or closing notice adds to them:
+emission, game code, dates.
 
-Exit status: 0 complete, 3 figures disagree, 4 rows or the whole table missing.`,
+Exit status: 0 complete (or the notice is added), 3 figures disagree, 4 rows or the
+whole table missing.`,
 		Example: `  central game import bingo.txt --out bingo.toml
+  central game import avis-de-cloture.txt --out bingo.toml
   curl -s https://example.org/reglement.txt | central game import - --json`,
 		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error { return importGame(cmd, args[0], flags) },
@@ -67,15 +72,46 @@ func importGame(cmd *cobra.Command, path string, flags importFlags) error {
 	if err := answerGame(cmd.OutOrStdout(), g, flags.json); err != nil {
 		return err
 	}
-	code := importCode(g.Status)
 	if flags.out == "" {
-		return cli.Exit(code, nil)
+		return cli.Exit(importCode(g.Status), nil)
 	}
-	switch {
-	case code == cli.Refused:
-		return cli.Exit(code, fmt.Errorf("%s is not written: the text is %s; import one that has the whole prize table", flags.out, g.Status))
-	case code == cli.Person && !flags.accept:
-		return cli.Exit(code, fmt.Errorf("%s is not written: figures disagree; compare them with the official text, then add --accept-findings", flags.out))
+	return keepGame(cmd.ErrOrStderr(), g, flags)
+}
+
+// keepGame writes the catalogue entry, or adds a notice's emissions to the one that
+// is there. What notices have told before is never lost.
+func keepGame(log io.Writer, g game.Game, flags importFlags) error {
+	old, exists, err := catalogueEntry(flags.out)
+	if err != nil {
+		return err
+	}
+	code := importCode(g.Status)
+	switch notice := g.Status == game.NoTable && len(g.Emissions) > 0; {
+	case notice && !exists:
+		return cli.Exit(code, fmt.Errorf("%s does not exist: import the game's regulation first, a notice only adds to its entry", flags.out))
+	case notice:
+		if err := announce(log, &old, g); err != nil {
+			return cli.Exit(cli.Refused, fmt.Errorf("%s is not changed: %w", flags.out, err))
+		}
+		g, code = old, cli.Done
+	case g.Status == game.NoTable:
+		return cli.Exit(code, fmt.Errorf("%s is not written: the text has no prize table; import one that has it", flags.out))
+	case exists && g.ID != old.ID:
+		return cli.Exit(cli.Refused, fmt.Errorf("%s is not written: it is the entry of game %q and the text is about %q: name another file", flags.out, old.ID, g.ID))
+	case exists && g.Kind == game.Amendment:
+		return cli.Exit(cli.Refused, fmt.Errorf("%s is not written: the text only amends the regulation: import the consolidated text, or name a new file to compare them", flags.out))
+	case code != cli.Done && !flags.accept:
+		why := "figures disagree"
+		if g.Status == game.Incomplete {
+			why = "rows of a prize table are missing (no block can be sealed from it)"
+		}
+		return cli.Exit(code, fmt.Errorf("%s is not written: %s; compare them with the official text, then add --accept-findings", flags.out, why))
+	default:
+		news := g
+		g.Emissions = old.Emissions
+		if err := announce(io.Discard, &g, news); err != nil {
+			return cli.Exit(cli.Refused, fmt.Errorf("%s is not written: %w", flags.out, err))
+		}
 	}
 	text, err := configs.EncodeGame(g)
 	if err != nil {
@@ -84,8 +120,38 @@ func importGame(cmd *cobra.Command, path string, flags importFlags) error {
 	if err := writeAtomic(flags.out, text); err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "Written: %s\n", flags.out)
+	fmt.Fprintf(log, "Written: %s\n", flags.out)
 	return cli.Exit(code, nil)
+}
+
+// catalogueEntry reads the entry that a file holds already, if it exists.
+func catalogueEntry(path string) (g game.Game, exists bool, err error) {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return game.Game{}, false, nil
+	}
+	g, err = findGame(path)
+	if err != nil {
+		return game.Game{}, true, fmt.Errorf("%s is no catalogue file and is not written over: %w", path, err)
+	}
+	return g, true, nil
+}
+
+// announce adds the emissions that a text names to a game's entry.
+func announce(log io.Writer, to *game.Game, news game.Game) error {
+	if news.ID != "" && to.ID != "" && news.ID != to.ID {
+		return fmt.Errorf("the notice is about game %q, the entry about %q", news.ID, to.ID)
+	}
+	for _, e := range news.Emissions {
+		e.Notices = []game.Source{news.Source}
+		changes, err := to.Announce(e)
+		if err != nil {
+			return err
+		}
+		for _, c := range changes {
+			fmt.Fprintf(log, "Emission %s, %s\n", orNil(e.Number), c)
+		}
+	}
+	return nil
 }
 
 // readRegulation reads the file, or standard input for "-".
@@ -134,32 +200,47 @@ func gameListCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return cli.JSON(cmd.OutOrStdout(), games)
+				answers := make([]gameAnswer, len(games))
+				for i, g := range games {
+					answers[i] = answerOf(g)
+				}
+				return cli.JSON(cmd.OutOrStdout(), answers)
 			}
-			for _, g := range games {
-				fmt.Fprintf(cmd.OutOrStdout(), "%-16s %-20s %-9s %s\n", g.ID, g.Name, orUnknown(string(g.Channel)), blocksText(g))
-			}
-			return nil
+			return listGames(cmd.OutOrStdout(), games)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the answer as JSON")
 	return cmd
 }
 
-// blocksText sums a game's tables up in a line: blocks and prices.
-func blocksText(g game.Game) string {
-	var parts []string
-	for _, t := range g.Tables {
-		parts = append(parts, blockText(t))
+// listGames prints a line for each prize table: a game with several stakes has one
+// for each.
+func listGames(w io.Writer, games []game.Game) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-16s %-9s %-12s %12s %10s %8s %9s %9s\n", "GAME", "CHANNEL", "STATUS", "BLOCK", "PRICE", "ONE IN", "PAYOUT %", "OF SALE%")
+	for _, g := range games {
+		for i, t := range g.Tables {
+			f := g.Figures(i)
+			size := "unknown"
+			if t.BlockSize != nil {
+				size = countText(*t.BlockSize)
+			}
+			fmt.Fprintf(&b, "%-16s %-9s %-12s %12s %10s %8s %9s %9s\n", g.ID, orUnknown(string(g.Channel)), g.Status, size,
+				amountText(t.Price, t.Currency), oneInText(f.OneIn), percentText(f.Payout), saleText(g, f.SalePayout))
+		}
 	}
-	return strings.Join(parts, "; ")
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 func gameShowCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:     "show GAME",
-		Short:   "Show a game of the catalogue, or of a catalogue file",
+		Use:   "show GAME",
+		Short: "Show a game of the catalogue, or of a catalogue file",
+		Long: `Show a game: its emissions, its prize tables and what they come to. Payout and cost are
+shares of what the block sells for, at the game's own (net) price; a game that is sold
+only together with another has them at the sale price as well.`,
 		Example: "  central game show bingo\n  central game show ./new-game.toml --json",
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -167,7 +248,10 @@ func gameShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return answerGame(cmd.OutOrStdout(), g, asJSON)
+			if asJSON {
+				return cli.JSON(cmd.OutOrStdout(), answerOf(g))
+			}
+			return answerGame(cmd.OutOrStdout(), g, false)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the answer as JSON")
@@ -224,8 +308,8 @@ func answerGame(w io.Writer, g game.Game, asJSON bool) error {
 		fmt.Fprintf(&b, "Emission: %s, game code %s, opens %s, closes %s\n", orNil(e.Number), orNil(e.GameCode), orNil(e.Opens), orNil(e.Closes))
 	}
 	offerText(&b, g)
-	for i, t := range g.Tables {
-		tableText(&b, i, len(g.Tables), t)
+	for i := range g.Tables {
+		tableText(&b, g, i)
 	}
 	findingsText(&b, g)
 	_, err := io.WriteString(w, b.String())
@@ -262,18 +346,24 @@ func offerText(b *strings.Builder, g game.Game) {
 	}
 }
 
-func tableText(b *strings.Builder, i, of int, t game.Table) {
+func tableText(b *strings.Builder, g game.Game, i int) {
+	t, f := g.Tables[i], g.Figures(i)
 	b.WriteByte('\n')
-	if of > 1 {
-		fmt.Fprintf(b, "Table %d of %d. ", i+1, of)
+	if len(g.Tables) > 1 {
+		fmt.Fprintf(b, "Table %d of %d. ", i+1, len(g.Tables))
 	}
 	fmt.Fprintf(b, "%s\n", blockText(t))
-	for _, row := range t.Rows {
+	if len(t.Rows) > 0 {
+		fmt.Fprintf(b, "  %12s   %14s  %16s  %10s  %7s%s\n", "prizes", "of", "in all", "one in", "cost %", saleHead(g, "of sale %"))
+	}
+	for k, row := range t.Rows {
 		printed := "not printed"
 		if row.PrintedTotal != nil {
 			printed = sumText(*row.PrintedTotal, t.Currency)
 		}
-		fmt.Fprintf(b, "  %12s x %14s  %16s\n", countText(row.Count), sumText(row.Amount, t.Currency), printed)
+		tier := f.Tiers[k]
+		fmt.Fprintf(b, "  %12s x %14s  %16s  %10s  %7s%s\n", countText(row.Count), sumText(row.Amount, t.Currency), printed,
+			oneInText(tier.OneIn), percentText(tier.Cost), saleHead(g, percentText(tier.SaleCost)))
 	}
 	for _, prize := range t.NonCash {
 		fmt.Fprintf(b, "  %12s x %s\n", countText(prize.Count), prize.Text)
@@ -283,7 +373,15 @@ func tableText(b *strings.Builder, i, of int, t game.Table) {
 		prizes = countText(*t.PrintedCount)
 	}
 	fmt.Fprintf(b, "  %12s   %14s  %16s  as printed\n", prizes, "prizes", amountText(t.PrintedTotal, t.Currency))
-	rateText(b, t)
+	rateText(b, g, t, f)
+}
+
+// saleHead is a last column that only games sold together with another have.
+func saleHead(g game.Game, text string) string {
+	if g.Offer == nil {
+		return ""
+	}
+	return fmt.Sprintf("  %9s", text)
 }
 
 func blockText(t game.Table) string {
@@ -298,33 +396,112 @@ func blockText(t game.Table) string {
 	return size + " at " + amountText(t.Price, t.Currency)
 }
 
-// rateText prints the payout and the chances, from the rows where there are
-// any, else from the printed totals.
-func rateText(b *strings.Builder, t game.Table) {
-	count, total := t.PrintedCount, t.PrintedTotal
-	if len(t.Rows) > 0 {
-		n, countErr := t.Count()
-		sum, totalErr := t.Total()
-		if countErr != nil || totalErr != nil {
-			return
+// rateText prints the payout and the chances.
+func rateText(b *strings.Builder, g game.Game, t game.Table, f game.Figures) {
+	only := ""
+	if len(t.NonCash) > 0 {
+		only = ", money prizes only"
+	}
+	if f.Payout != nil {
+		price := "the price"
+		if g.Offer != nil {
+			price = "the net price of " + amountText(t.Price, t.Currency)
 		}
-		count, total = &n, &sum
+		fmt.Fprintf(b, "  Payout %s %% of %s%s\n", percentText(f.Payout), price, only)
 	}
-	if t.BlockSize == nil {
-		return
+	if f.SalePayout != nil {
+		fmt.Fprintf(b, "  Payout %s %% of the sale price of %s%s\n", percentText(f.SalePayout), amountText(g.Offer.SalePrice, t.Currency), only)
 	}
-	if total != nil && t.Price != nil && *t.Price > 0 {
-		sales := new(big.Int).Mul(big.NewInt(*t.BlockSize), big.NewInt(int64(*t.Price)))
-		payout := new(big.Rat).SetFrac(new(big.Int).Mul(big.NewInt(int64(*total)), big.NewInt(100)), sales)
-		fmt.Fprintf(b, "  Payout %s %% of the price", payout.FloatString(2))
-		if len(t.NonCash) > 0 {
-			b.WriteString(", money prizes only")
+	if f.OneIn != nil {
+		fmt.Fprintf(b, "  One in %s wins money\n", oneInText(f.OneIn))
+	}
+}
+
+// oneInText is a chance: two decimals below a hundred, whole numbers above.
+func oneInText(r *big.Rat) string {
+	switch {
+	case r == nil:
+		return "unknown"
+	case r.Cmp(big.NewRat(100, 1)) < 0:
+		return r.FloatString(2)
+	}
+	whole, ok := new(big.Int).SetString(r.FloatString(0), 10)
+	if !ok || !whole.IsInt64() {
+		return r.FloatString(0)
+	}
+	return countText(whole.Int64())
+}
+
+func percentText(r *big.Rat) string {
+	if r == nil {
+		return "unknown"
+	}
+	return new(big.Rat).Mul(r, big.NewRat(100, 1)).FloatString(2)
+}
+
+func saleText(g game.Game, r *big.Rat) string {
+	if g.Offer == nil {
+		return "-"
+	}
+	return percentText(r)
+}
+
+// gameAnswer is the JSON of `game show` and `game list`: an import's answer with the
+// figures that the tables come to.
+type gameAnswer struct {
+	game    game.Game
+	figures []figuresAnswer
+}
+
+type figuresAnswer struct {
+	Prizes     *int64        `json:"prizes"`
+	Total      *money.Amount `json:"total_minor"`
+	OneIn      *string       `json:"one_in"`
+	Payout     *string       `json:"payout_percent"`      // of the net price
+	SalePayout *string       `json:"sale_payout_percent"` // of a combined offer's sale price
+	Tiers      []tierAnswer  `json:"tiers"`
+}
+
+type tierAnswer struct {
+	OneIn    *string       `json:"one_in"`
+	Total    *money.Amount `json:"total_minor"`
+	Cost     *string       `json:"cost_percent"`
+	SaleCost *string       `json:"sale_cost_percent"`
+}
+
+func answerOf(g game.Game) gameAnswer {
+	a := gameAnswer{game: g, figures: []figuresAnswer{}}
+	for i := range g.Tables {
+		f := g.Figures(i)
+		out := figuresAnswer{f.Prizes, f.Total, exact(f.OneIn, 1), exact(f.Payout, 100), exact(f.SalePayout, 100), []tierAnswer{}}
+		for _, tier := range f.Tiers {
+			out.Tiers = append(out.Tiers, tierAnswer{exact(tier.OneIn, 1), tier.Total, exact(tier.Cost, 100), exact(tier.SaleCost, 100)})
 		}
-		b.WriteByte('\n')
+		a.figures = append(a.figures, out)
 	}
-	if count != nil && *count > 0 {
-		fmt.Fprintf(b, "  One in %s wins money\n", big.NewRat(*t.BlockSize, *count).FloatString(2))
+	return a
+}
+
+// exact is a ratio times a factor to four decimals, null when unknown.
+func exact(r *big.Rat, times int64) *string {
+	if r == nil {
+		return nil
 	}
+	text := new(big.Rat).Mul(r, big.NewRat(times, 1)).FloatString(4)
+	return &text
+}
+
+// MarshalJSON adds the figures to the game's own object.
+func (a gameAnswer) MarshalJSON() ([]byte, error) {
+	text, err := json.Marshal(a.game)
+	if err != nil {
+		return nil, err
+	}
+	figures, err := json.Marshal(a.figures)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(text[:len(text)-1], ",\"figures\":%s}", figures), nil
 }
 
 func findingsText(b *strings.Builder, g game.Game) {

@@ -110,19 +110,94 @@ func TestGameImportWritesTheShippedBingoFile(t *testing.T) {
 	}
 }
 
-func TestGameImportWritesNothingForATableItDoesNotHave(t *testing.T) {
-	for name, text := range map[string]string{"cash": regulations + "cash-20000.txt", "no table": "-"} {
-		dir := t.TempDir()
-		_, code, err := runGame(t, "Article 1\nLe joueur gratte.\n", "import", text, "--out", filepath.Join(dir, "g.toml"), "--accept-findings")
-		if code != cli.Refused || err == nil || !strings.Contains(err.Error(), "not written") {
-			t.Errorf("%s: exit %d, %v", name, code, err)
+func TestGameImportWritesAnIncompleteTableOnlyWhenAPersonAccepts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cash-20000.toml")
+	_, code, err := runGame(t, "", "import", regulations+"cash-20000.txt", "--out", path)
+	if code != cli.Refused || err == nil || !strings.Contains(err.Error(), "rows of a prize table are missing") {
+		t.Errorf("exit %d, %v", code, err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file was written: %v", err)
+	}
+	if _, code, err := runGame(t, "", "import", regulations+"cash-20000.txt", "--out", path, "--accept-findings"); code != cli.Refused || err != nil {
+		t.Errorf("accepted: exit %d, %v", code, err)
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("../../configs/games/cash-20000.toml")
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("not the shipped file, %v:\n%s", err, got)
+	}
+}
+
+func TestGameImportWritesNothingForATextWithNoTable(t *testing.T) {
+	dir := t.TempDir()
+	_, code, err := runGame(t, "Article 1\nLe joueur gratte.\n", "import", "-", "--out", filepath.Join(dir, "g.toml"), "--accept-findings")
+	if code != cli.Refused || err == nil || !strings.Contains(err.Error(), "not written") {
+		t.Errorf("exit %d, %v", code, err)
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
+		t.Errorf("%v was left, %v", files, err)
+	}
+	if _, code, err := runGame(t, "Article 1\nLe joueur gratte.\n", "import", "-"); code != cli.Refused || err != nil {
+		t.Errorf("without --out: exit %d, %v", code, err)
+	}
+}
+
+const (
+	openingNotice = "Avis relatif au jeu « Bingo »\nL'émission n° 1 du jeu « Bingo », code jeu 07501, sera mise en vente à compter du 25 janvier 2001.\n"
+	closingNotice = "Avis de clôture du jeu « Bingo »\nÉmission n° 1, code jeu 07501, clôture le 1er avril 2001.\n"
+)
+
+func TestNoticesAddToTheCatalogueEntryAndAreNeverLost(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "bingo.toml")
+	if _, code, err := runGame(t, openingNotice, "import", "-", "--out", path); code != cli.Refused || err == nil || !strings.Contains(err.Error(), "regulation first") {
+		t.Errorf("a notice with no entry: exit %d, %v", code, err)
+	}
+	for i, text := range []string{"", openingNotice, closingNotice, ""} { // the last imports the regulation again
+		from := "-"
+		if text == "" {
+			from = regulations + "bingo.txt"
 		}
-		if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
-			t.Errorf("%s: %v was left, %v", name, files, err)
+		if _, code, err := runGame(t, text, "import", from, "--out", path); code != cli.Done || err != nil {
+			t.Fatalf("step %d: exit %d, %v", i, code, err)
 		}
-		if _, code, err := runGame(t, "Article 1\nLe joueur gratte.\n", "import", text); code != cli.Refused || err != nil {
-			t.Errorf("%s without --out: exit %d, %v", name, code, err)
+	}
+	out, _, err := runGame(t, "", "show", path)
+	if err != nil || !strings.Contains(out, "Emission: 1, game code 07501, opens 2001-01-25, closes 2001-04-01") || !strings.Contains(out, "complete") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || bytes.Count(text, []byte("[[emissions.notices]]")) != 2 {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+func TestACatalogueEntryIsNotWrittenOverByAnotherGame(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "bingo.toml")
+	if _, _, err := runGame(t, "", "import", regulations+"bingo.txt", "--out", path); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := strings.ReplaceAll(closingNotice, "Bingo", "Morpion")
+	amending := "Modification du règlement particulier du jeu « Bingo »\nL'article 3 est ainsi remplacé :\n2 lots de 1 000 € : 2 000 €\n300 lots de 20 € : 6 000 €\n302 lots formant un total de 8 000 €\n"
+	otherCode := strings.ReplaceAll(closingNotice, "n° 1", "n° 2") + openingNotice
+	for want, text := range map[string]string{"about game": other, "entry of game": disagreeing, "only amends": amending} {
+		_, code, err := runGame(t, text, "import", "-", "--out", path, "--accept-findings")
+		if code != cli.Refused || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("exit %d, %v; want %q", code, err, want)
 		}
+	}
+	if _, code, err := runGame(t, otherCode, "import", "-", "--out", path); code == cli.Done || err == nil {
+		t.Errorf("one game code for two emissions: exit %d, %v", code, err)
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {
+		t.Errorf("the entry changed, %v:\n%s", err, after)
 	}
 }
 
@@ -185,18 +260,57 @@ func TestGameCommandsTellWrongUseFromFailure(t *testing.T) {
 
 func TestGameListAndShowKnowTheCatalogue(t *testing.T) {
 	out, code, err := runGame(t, "", "list")
-	if code != cli.Done || err != nil || !strings.Contains(out, "bingo") || !strings.Contains(out, "Block of 9 000 000 tickets at 10 €") {
-		t.Errorf("exit %d, %v\n%s", code, err, out)
-	}
-	shown, code, err := runGame(t, "", "show", "bingo", "--json")
 	if code != cli.Done || err != nil {
-		t.Fatalf("exit %d, %v", code, err)
+		t.Errorf("exit %d, %v", code, err)
 	}
-	imported, _, _ := runGame(t, "", "import", regulations+"bingo.txt", "--json")
-	if shown != imported {
-		t.Errorf("show and import differ:\n%s\n%s", shown, imported)
+	for _, want := range []string{"bingo            ticket    complete        9 000 000       10 €     3.99     71.00         -\n",
+		"crossingo        internet  complete        1 500 000     0,97 €     3.38     69.00     66.93\n",
+		"cash-20000       internet  incomplete        500 000     0,50 €     3.55     70.00         -\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
 	}
 	if _, _, err := runGame(t, "", "show", "bingp"); err == nil || !strings.Contains(err.Error(), "bingo") {
 		t.Errorf("an unknown game: %v", err)
+	}
+}
+
+func TestGameShowSaysWhatTheTablesComeTo(t *testing.T) {
+	out, code, err := runGame(t, "", "show", "crossingo")
+	if code != cli.Done || err != nil {
+		t.Fatalf("exit %d, %v", code, err)
+	}
+	for _, want := range []string{"sold together for 1 €", "SUPER JACKPOT: 3 minor units", "850 x           50 €          42 500 €       1 765     2.92       2.83",
+		"Payout 69.00 % of the net price of 0,97 €", "Payout 66.93 % of the sale price of 1 €", "One in 3.38 wins money"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	shown, _, err := runGame(t, "", "show", "crossingo", "--json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		ID      string
+		Tables  []any
+		Figures []struct {
+			Prizes     int64
+			Total      int64   `json:"total_minor"`
+			OneIn      string  `json:"one_in"`
+			Payout     string  `json:"payout_percent"`
+			SalePayout *string `json:"sale_payout_percent"`
+			Tiers      []struct {
+				OneIn string `json:"one_in"`
+				Cost  string `json:"cost_percent"`
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(shown), &got); err != nil {
+		t.Fatal(err)
+	}
+	f := got.Figures[0]
+	if got.ID != "crossingo" || len(got.Tables) != 1 || f.Prizes != 444_366 || f.Total != 100_395_000 || f.OneIn != "3.3756" || f.Payout != "69.0000" ||
+		f.SalePayout == nil || *f.SalePayout != "66.9300" || len(f.Tiers) != 8 || f.Tiers[7].OneIn != "6.0000" {
+		t.Errorf("%s", shown)
 	}
 }

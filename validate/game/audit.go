@@ -205,10 +205,8 @@ func (g Game) Validate() error {
 	if want := g.Judge(); g.Status != want {
 		complain("status %q: the tables and findings make it %q", g.Status, want)
 	}
-	for i, e := range g.Emissions {
-		if err := e.validate(); err != nil {
-			complain("emission %d: %w", i+1, err)
-		}
+	if err := g.validateEmissions(); err != nil {
+		errs = append(errs, err)
 	}
 	named := map[mark]bool{}
 	for _, f := range g.Findings {
@@ -266,16 +264,6 @@ func (g Game) validateFinding(f Finding) error {
 	}
 	if f.Row != nil && (*f.Row < 0 || *f.Row >= len(g.Tables[*f.Table].Rows)) {
 		return fmt.Errorf("row %d: the table has %d", *f.Row, len(g.Tables[*f.Table].Rows))
-	}
-	return nil
-}
-
-func (e Emission) validate() error {
-	if e.GameCode != nil {
-		code := *e.GameCode
-		if len(code) < 3 || len(code) > 6 || strings.Trim(code, "0123456789") != "" {
-			return fmt.Errorf("game code %q: want 3 to 6 digits", code)
-		}
 	}
 	return nil
 }

@@ -71,16 +71,8 @@ type Game struct {
 
 // Source is the text a game was read from.
 type Source struct {
-	Name   string `toml:"name,omitempty"` // file name without its folder
-	SHA256 string `toml:"sha256,omitempty"`
-}
-
-// Emission is a numbered print run. Dates are ISO 8601 (2001-04-01).
-type Emission struct {
-	Number   *string `json:"number" toml:"number,omitempty"`
-	GameCode *string `json:"game_code" toml:"game_code,omitempty"` // text of 3 to 6 digits, leading zeros count
-	Opens    *string `json:"opens" toml:"opens,omitempty"`
-	Closes   *string `json:"closes" toml:"closes,omitempty"` // the closing notice's date; the claim period runs from it
+	Name   string `json:"name" toml:"name,omitempty"` // file name without its folder
+	SHA256 string `json:"sha256" toml:"sha256,omitempty"`
 }
 
 // Offer is a sale of several games together for one price. Shares may be parts
