@@ -51,12 +51,21 @@ func (l *ticketList) record(n int64) *record { return &l.batches[n/batchLines][n
 // line is the line of record n: the first line is the header.
 func line(n int64) int64 { return n + 2 }
 
+// lineFile is a kind of file of lines: its first line, its longest one, and how many
+// of them make a batch.
+type lineFile struct {
+	header  string
+	longest int
+	batch   int
+}
+
 // batch is a run of whole lines on its way through a parser.
 type batch struct {
 	text  []byte
 	first int64 // record number of its first line
 	lines int
-	done  chan parsed
+	done  chan parsed  // of tickets.csv
+	drawn chan []drawn // of symbols.csv
 }
 
 type parsed struct {
@@ -86,7 +95,7 @@ func readTickets(ctx context.Context, in io.Reader, layout ticket.Layout, progre
 	workers.Go(func() {
 		defer close(queue)
 		defer close(work)
-		readErr = split(ctx, in, queue, work)
+		readErr = lineFile{CSVHeader, maxLine, batchLines}.split(ctx, in, queue, work)
 	})
 	l := &ticketList{prizes: []money.Amount{0}}
 	index := map[money.Amount]uint16{0: 0}
@@ -156,21 +165,22 @@ func (l *ticketList) add(p parsed, index map[money.Amount]uint16) error {
 	return nil
 }
 
-// split cuts the input into batches of whole lines.
-func split(ctx context.Context, in io.Reader, queue, work chan<- *batch) error {
+// split cuts the input into batches of whole lines. The queue has them in order, and
+// must be read to its end.
+func (f lineFile) split(ctx context.Context, in io.Reader, queue, work chan<- *batch) error {
 	r := bufio.NewReaderSize(in, readBuffer)
-	first, err := readLine(r)
+	first, err := f.readLine(r)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("line 1: %w", err)
 	}
-	if string(first) != CSVHeader {
-		return fmt.Errorf("line 1: want the header %q, found %d other bytes", CSVHeader, len(first))
+	if string(first) != f.header {
+		return fmt.Errorf("line 1: want the header %q, found %d other bytes", f.header, len(first))
 	}
 	for n := int64(0); ; {
-		b := &batch{first: n, done: make(chan parsed, 1)}
+		b := &batch{first: n, done: make(chan parsed, 1), drawn: make(chan []drawn, 1)}
 		end := false
-		for b.lines < batchLines {
-			text, err := readLine(r)
+		for b.lines < f.batch {
+			text, err := f.readLine(r)
 			if errors.Is(err, io.EOF) && len(text) == 0 {
 				end = true
 				break
@@ -200,14 +210,14 @@ func split(ctx context.Context, in io.Reader, queue, work chan<- *batch) error {
 var errLineTooLong = errors.New("line too long for a ticket")
 
 // readLine returns the next line without its end (LF or CR LF), valid until the next call.
-func readLine(r *bufio.Reader) ([]byte, error) {
+func (f lineFile) readLine(r *bufio.Reader) ([]byte, error) {
 	text, err := r.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
 		return nil, errLineTooLong
 	}
 	text = bytes.TrimSuffix(text, []byte("\n"))
 	text = bytes.TrimSuffix(text, []byte("\r"))
-	if len(text) > maxLine {
+	if len(text) > f.longest {
 		return nil, errLineTooLong
 	}
 	return text, err

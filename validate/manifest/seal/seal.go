@@ -25,6 +25,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"grattoir/validate"
+	"grattoir/validate/game/rules"
 	"grattoir/validate/manifest"
 	"grattoir/validate/money"
 	"grattoir/validate/ticket"
@@ -51,6 +52,10 @@ type Order struct {
 	Prizes func(tickets int64) (tiers []manifest.Tier, scaled bool, err error)
 	Layout ticket.Layout
 	Signer note.Signer
+	// Symbols is symbols.csv: every ticket's prize is recomputed from its symbols by
+	// Rules before anything is sealed. Nil seals the prizes of tickets.csv as they are.
+	Symbols io.Reader
+	Rules   rules.Rules
 	// Progress is called with how many tickets of a stage are done; may be nil.
 	Progress func(stage string, done, total int64)
 }
@@ -89,6 +94,11 @@ func Seal(ctx context.Context, tickets io.Reader, o Order, path string) (Result,
 	block, err := list.arrange(o)
 	if err != nil {
 		return Result{}, err
+	}
+	if o.Symbols != nil {
+		if err := block.checkSymbols(ctx, o); err != nil {
+			return Result{}, err
+		}
 	}
 	if err := block.name(o); err != nil {
 		return Result{}, err
@@ -204,13 +214,18 @@ func missing(owner []uint32, h manifest.Header) error {
 	gaps := int64(len(owner)) - h.Tickets
 	for i := range h.Tickets {
 		if owner[i] == 0 && len(names) < maxFaults {
-			names = append(names, fmt.Sprintf("pack %d ticket %d", int64(h.FirstPack)+i/int64(h.PackSize), int64(h.FirstTicket)+i%int64(h.PackSize)))
+			names = append(names, placeName(h, i))
 		}
 	}
 	if len(names) == 0 {
 		return nil
 	}
 	return fmt.Errorf("tickets.csv lacks tickets before the end of the block (%d places in packs of %d hold no ticket), among them:\n  %s", gaps, h.PackSize, strings.Join(names, "\n  "))
+}
+
+// placeName names the ticket with an index.
+func placeName(h manifest.Header, i int64) string {
+	return fmt.Sprintf("pack %d ticket %d", int64(h.FirstPack)+i/int64(h.PackSize), int64(h.FirstTicket)+i%int64(h.PackSize))
 }
 
 // secretsDiffer refuses a secret that two tickets share: with secrets of 60 bits or
