@@ -154,7 +154,7 @@ func (c *Cash) Evaluate(symbols []byte) (Result, error) {
 		}
 		if amount, ok := c.direct[c.key(line)]; ok {
 			words := strings.Join([]string{c.settings.Symbols[line[0]], c.settings.Symbols[line[1]], c.settings.Symbols[line[2]]}, "-")
-			if err := out.add(Win{"4.4.1", amount, fmt.Sprintf("ligne %d : %s", i+1, words), fmt.Sprintf("line %d: %s", i+1, words)}); err != nil {
+			if err := out.add(Win{"4.4.1", amount, fmt.Sprintf("ligne %d, %s", i+1, words), fmt.Sprintf("line %d, %s", i+1, words)}); err != nil {
 				return Result{}, err
 			}
 		}

@@ -49,8 +49,8 @@ func TestCashFollowsItsArticles(t *testing.T) {
 		err     error
 	}{
 		{"4.8 loses", nil, lose + lose + lose, 0, "aucun gain", nil},
-		{"4.4.1 a line", nil, lose + "TIPI-TIPI-TIPI/" + lose, 100, "1 € : ligne 2 : TIPI-TIPI-TIPI (1 €)", nil},
-		{"4.4.1 lines add", nil, "TIPI-TIPI-TIPI/" + lose + "TRAIN-CHANCE-TRAIN/", 600, "6 € : ligne 1 : TIPI-TIPI-TIPI (1 €) + ligne 3 : TRAIN-CHANCE-TRAIN (5 €)", nil},
+		{"4.4.1 a line", nil, lose + "TIPI-TIPI-TIPI/" + lose, 100, "1 € : ligne 2, TIPI-TIPI-TIPI (1 €)", nil},
+		{"4.4.1 lines add", nil, "TIPI-TIPI-TIPI/" + lose + "TRAIN-CHANCE-TRAIN/", 600, "6 € : ligne 1, TIPI-TIPI-TIPI (1 €) + ligne 3, TRAIN-CHANCE-TRAIN (5 €)", nil},
 		{"4.4.1 the stake's amount", nil, "LIASSE-LIASSE-LIASSE/" + lose + lose, 2_000_000, "", nil},
 		{"4.4.1 in a column is no line", nil, "TIPI-AIGLE-TRAIN/TIPI-AIGLE-SERPENT/TIPI-TRAIN-AIGLE/", 0, "", nil},
 		{"4.4.1 in any order", nil, "CHANCE-TRAIN-TRAIN/" + lose + lose, 500, "", nil},

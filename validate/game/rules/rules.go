@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 
 	"grattoir/validate/money"
 )
@@ -56,7 +57,7 @@ type Result struct {
 type Win struct {
 	Article string // of the regulation: "4.2.7"
 	Amount  money.Amount
-	// For a person, without the amount: "Jeu 1 : 2 lignes", "Game 1: 2 lines".
+	// For a person, without the amount: "Jeu 1, 2 lignes", "Game 1, 2 lines".
 	French, English string
 }
 
@@ -81,8 +82,8 @@ func (r *Result) add(w Win) error {
 	return nil
 }
 
-// Text says in words what the ticket wins and why: "40 € : Jeu 1 : 1 ligne (20 €) +
-// Bonus : carte 3 (20 €)". Currency is an ISO 4217 code.
+// Text says in words what the ticket wins and why: "40 € : Jeu 1, 1 ligne (20 €) +
+// Bonus, carte 3 (20 €)". Currency is an ISO 4217 code.
 func (r Result) Text(currency string, lang money.Language) string {
 	if len(r.Wins) == 0 {
 		if lang == money.English {
@@ -102,4 +103,12 @@ func (r Result) Text(currency string, lang money.Language) string {
 		text += sep + words + " (" + money.Text(w.Amount, currency, lang, money.Receipt) + ")"
 	}
 	return text
+}
+
+// count is a number with its noun in English: "1 line", "2 lines".
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
 }

@@ -1,0 +1,420 @@
+package rules
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"grattoir/validate/money"
+)
+
+// BingoSettings are the data of Bingo. The amounts are the regulation's; the symbols of
+// game 2 and the shares of the ways to a prize are the printer's. A switch left out is
+// our reading of an article that can be read in two ways.
+type BingoSettings struct {
+	LinePrizes   []money.Amount `toml:"line_prizes_minor"`   // 4.2.7: for 1 line, 2 lines, ... 8 lines
+	Bonus        money.Amount   `toml:"bonus_minor"`         // 4.2.11
+	Game2Amounts []money.Amount `toml:"game2_amounts_minor"` // 4.3.2: what the box "Gain" may hold
+	// Game2Symbols are the transcriptions in capital letters. 4.3.2 has symbols with
+	// their transcription, but lists none.
+	Game2Symbols []string `toml:"game2_symbols"`
+
+	// StarBreaksMiddleLine: the middle line never counts. 4.2.7 wants whole lines of
+	// numbers, and 4.2.2 puts a star among the cells of the middle one; it also says that
+	// the star is scratched with the numbers (4.2.4) and never has a ball of its own. In
+	// every bingo the middle cell is free, so for us the line is whole with its four
+	// numbers.
+	StarBreaksMiddleLine bool `toml:"star_breaks_middle_line"`
+	// YellowAtCorners: the four yellow cells touch the star's corners. 4.2.2 says that
+	// they surround it ("entourent"); for us they touch its sides.
+	YellowAtCorners bool `toml:"yellow_at_corners"`
+	// BonusPerCard: each card whose yellow numbers are found wins the bonus. 4.2.11
+	// speaks of one card and of "le montant de 20 €", so for us a ticket wins it once.
+	BonusPerCard bool `toml:"bonus_per_card"`
+	// RepeatedBalls: a number may stand on two balls. 4.2.3 has "vingt numéros" as 4.2.2
+	// has twenty-four on a card; for us both are different ones.
+	RepeatedBalls bool `toml:"repeated_balls"`
+	// NineLinesLose: more than eight lines win nothing, as 4.2.9 reads to the letter. No
+	// player would accept that, and no such ticket can be meant: for us it is excluded.
+	NineLinesLose bool `toml:"nine_lines_lose"`
+
+	// Ways share a prize's tickets out among the ways to win it; empty for every way
+	// with the share 1 (BingoWays).
+	Ways []BingoWay `toml:"ways"`
+}
+
+// BingoWay is a way to a prize: the sum of its parts.
+type BingoWay struct {
+	Lines      int          `toml:"lines"`       // 0 to 8
+	BonusCards int          `toml:"bonus_cards"` // 0 or 1; the number of cards where each one wins
+	Game2      money.Amount `toml:"game2_minor"` // 0: game 2 is lost
+	Share      uint64       `toml:"share"`
+}
+
+const (
+	bingoBalls   = 20
+	bingoCards   = 5
+	bingoCells   = 24 // numbers of a card
+	bingoNumbers = 75
+	bingoRows    = 5
+	bingoMost    = 8 // lines that have a prize
+)
+
+// bingoRow are the cells of each row of a card, as bits of its numbers in reading order;
+// the star stands in the middle of the third row and has no bit.
+func bingoRow(row int) uint32 {
+	switch {
+	case row < 2:
+		return 0x1f << (5 * row)
+	case row == 2:
+		return 0xf << 10
+	}
+	return 0x1f << (14 + 5*(row-3))
+}
+
+// Bingo are the rules of Bingo (règlement particulier of the scratch game, articles 3
+// and 4).
+//
+// Game 1 (4.2.5 to 4.2.9): the twenty balls cover their numbers on five cards; the
+// whole horizontal lines of all cards are counted, and the number of lines has one
+// prize, not one for each line. Bonus (4.2.10 to 4.2.12): the four yellow numbers of a
+// card are all among the balls. Game 2 (4.3): the three symbols are the winning ones in
+// the same order; it wins the amount of its box. The wins add up to one indivisible
+// prize (4.4), which is one of the table (3).
+//
+// Text form, one line with no comma: the balls, five cards, the winning symbols, the
+// player's symbols and the box of game 2, joined by "/". A number is two digits, and the
+// numbers of a part run together: 20 balls, 24 numbers of a card in reading order
+// without the star. Symbols are joined by "-", the box is in minor units.
+type Bingo struct {
+	settings BingoSettings
+	rows     [bingoRows]uint32 // rows that can be lines, 0 for one that cannot
+	yellow   uint32
+	prizes   []money.Amount
+	ways     []Way
+	makers   []bingoMaker // parallel to ways
+	card     *bingoCardTable
+}
+
+// bingoTicket is a parsed ticket. Symbols are indexes into Game2Symbols.
+type bingoTicket struct {
+	balls          [bingoBalls]uint8
+	cards          [bingoCards][bingoCells]uint8
+	winning, yours [3]uint8
+	box            money.Amount
+}
+
+// NewBingo makes the rules. Prizes are the amounts of the prize table.
+func NewBingo(s BingoSettings, prizes []money.Amount) (*Bingo, error) {
+	if err := s.validate(); err != nil {
+		return nil, err
+	}
+	if len(prizes) == 0 {
+		return nil, errors.New("the prize table is unknown (article 3)")
+	}
+	b := &Bingo{settings: s, prizes: slices.Clone(prizes), yellow: 1<<7 | 1<<11 | 1<<12 | 1<<16}
+	for r := range b.rows {
+		b.rows[r] = bingoRow(r)
+	}
+	if s.StarBreaksMiddleLine {
+		b.rows[2] = 0
+	}
+	if s.YellowAtCorners {
+		b.yellow = 1<<6 | 1<<8 | 1<<15 | 1<<17
+	}
+	if len(s.Ways) == 0 {
+		b.settings.Ways = BingoWays(s, prizes)
+	}
+	return b, b.prepare()
+}
+
+func (s BingoSettings) validate() error {
+	if len(s.LinePrizes) != bingoMost {
+		return fmt.Errorf("line_prizes_minor: %d amounts, article 4.2.7 has %d", len(s.LinePrizes), bingoMost)
+	}
+	if n := len(s.Game2Symbols); n < 2 || n > 64 {
+		return fmt.Errorf("game2_symbols: %d, want 2 to 64", n)
+	}
+	if len(s.Game2Amounts) == 0 {
+		return errors.New("game2_amounts_minor: none, article 4.3.2 lists them")
+	}
+	for _, a := range slices.Concat(s.LinePrizes, s.Game2Amounts, []money.Amount{s.Bonus}) {
+		if a <= 0 {
+			return fmt.Errorf("amount of %d minor units: want more than 0", a)
+		}
+	}
+	for i, name := range s.Game2Symbols {
+		if !capitals(name) || slices.Contains(s.Game2Symbols[:i], name) {
+			return fmt.Errorf("game2_symbols: %.20q: want different words of 1 to 20 letters A to Z", name)
+		}
+	}
+	return nil
+}
+
+// BingoWays lists every way whose sum is a prize, each with the share 1.
+func BingoWays(s BingoSettings, prizes []money.Amount) []BingoWay {
+	cards := 1
+	if s.BonusPerCard {
+		cards = bingoCards
+	}
+	var out []BingoWay
+	for lines := range bingoMost + 1 {
+		for bonus := range cards + 1 {
+			for _, game2 := range append([]money.Amount{0}, s.Game2Amounts...) {
+				w := BingoWay{lines, bonus, game2, 1}
+				if sum, err := s.sum(w); err == nil && slices.Contains(prizes, sum) {
+					out = append(out, w)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// sum is what a way wins, checked.
+func (s BingoSettings) sum(w BingoWay) (sum money.Amount, err error) {
+	switch {
+	case w.Lines < 0 || w.Lines > len(s.LinePrizes):
+		return 0, fmt.Errorf("lines %d: want 0 to %d", w.Lines, len(s.LinePrizes))
+	case w.BonusCards < 0 || w.BonusCards > bingoCards || w.BonusCards > 1 && !s.BonusPerCard:
+		return 0, fmt.Errorf("bonus_cards %d: want 0 or 1 (0 to %d with bonus_per_card)", w.BonusCards, bingoCards)
+	case w.Game2 != 0 && !slices.Contains(s.Game2Amounts, w.Game2):
+		return 0, fmt.Errorf("game2_minor %d: article 4.3.2 lists %d", w.Game2, s.Game2Amounts)
+	}
+	if w.Lines > 0 {
+		sum = s.LinePrizes[w.Lines-1]
+	}
+	bonus, err := s.Bonus.Times(int64(w.BonusCards))
+	if err == nil {
+		sum, err = sum.Add(bonus)
+	}
+	if err == nil {
+		sum, err = sum.Add(w.Game2)
+	}
+	return sum, err
+}
+
+// Evaluate implements Rules. It allocates nothing for a losing ticket.
+func (b *Bingo) Evaluate(symbols []byte) (Result, error) {
+	var t bingoTicket
+	if err := b.parse(symbols, &t); err != nil {
+		return Result{}, err
+	}
+	balls, err := b.balls(&t)
+	if err != nil {
+		return Result{}, err
+	}
+	lines := 0
+	var bonus uint8 // bit of each card
+	for c := range t.cards {
+		covered, err := t.covered(c, balls)
+		if err != nil {
+			return Result{}, err
+		}
+		lines += b.lines(covered)
+		if covered&b.yellow == b.yellow {
+			bonus |= 1 << c
+		}
+	}
+	if lines > bingoMost && !b.settings.NineLinesLose {
+		return Result{}, fmt.Errorf("game 1: %d lines: %w (article 4.2.7: 1 to %d)", lines, ErrExcluded, bingoMost)
+	}
+	var out Result
+	if err := b.add(&out, lines, bonus, &t); err != nil {
+		return Result{}, err
+	}
+	if out.Prize > 0 && !slices.Contains(b.prizes, out.Prize) {
+		return Result{}, fmt.Errorf("wins of %d minor units in all (article 4.4): %w", out.Prize, ErrPrize)
+	}
+	return out, nil
+}
+
+// add adds the wins in the regulation's order.
+func (b *Bingo) add(out *Result, lines int, bonus uint8, t *bingoTicket) error {
+	if lines >= 1 && lines <= bingoMost {
+		fr := "Jeu 1, " + count(lines, "ligne")
+		en := "Game 1, " + count(lines, "line")
+		if err := out.add(Win{"4.2.7", b.settings.LinePrizes[lines-1], fr, en}); err != nil {
+			return err
+		}
+	}
+	for cards := bonus; cards != 0; {
+		named := cards
+		if b.settings.BonusPerCard {
+			named = cards & -cards
+		}
+		fr, en := bingoCardWords(named)
+		if err := out.add(Win{"4.2.11", b.settings.Bonus, fr, en}); err != nil {
+			return err
+		}
+		cards &^= named
+	}
+	if t.winning == t.yours {
+		return out.add(Win{"4.3.4", t.box, "Jeu 2", "Game 2"})
+	}
+	return nil
+}
+
+func bingoCardWords(cards uint8) (fr, en string) {
+	var names []string
+	for c := range bingoCards {
+		if cards&(1<<c) != 0 {
+			names = append(names, strconv.Itoa(c+1))
+		}
+	}
+	if len(names) == 1 {
+		return "Bonus, carte " + names[0], "Bonus, card " + names[0]
+	}
+	return "Bonus, cartes " + strings.Join(names, ", "), "Bonus, cards " + strings.Join(names, ", ")
+}
+
+// bingoSet holds numbers 1 to 75.
+type bingoSet [2]uint64
+
+func (s *bingoSet) has(n uint8) bool { return s[n/64]&(1<<(n%64)) != 0 }
+func (s *bingoSet) add(n uint8)      { s[n/64] |= 1 << (n % 64) }
+
+func (b *Bingo) balls(t *bingoTicket) (set bingoSet, err error) {
+	for i, n := range t.balls {
+		if set.has(n) && !b.settings.RepeatedBalls {
+			return set, fmt.Errorf("ball %d: number %d stands twice: %w (article 4.2.3)", i+1, n, ErrExcluded)
+		}
+		set.add(n)
+	}
+	return set, nil
+}
+
+// covered are the cells of a card whose numbers are on the balls.
+func (t *bingoTicket) covered(card int, balls bingoSet) (cells uint32, err error) {
+	var set bingoSet
+	for i, n := range t.cards[card] {
+		if set.has(n) {
+			return 0, fmt.Errorf("card %d: number %d stands twice: %w (article 4.2.2)", card+1, n, ErrExcluded)
+		}
+		set.add(n)
+		if balls.has(n) {
+			cells |= 1 << i
+		}
+	}
+	return cells, nil
+}
+
+// lines counts the whole lines of a card.
+func (b *Bingo) lines(covered uint32) (n int) {
+	for _, row := range b.rows {
+		if row != 0 && covered&row == row {
+			n++
+		}
+	}
+	return n
+}
+
+// parse reads the text form. It keeps nothing of text.
+func (b *Bingo) parse(text []byte, t *bingoTicket) error {
+	part := func(to []uint8, name string, k int) error {
+		rest, err := bingoPart(text, to)
+		if err == nil {
+			text = rest
+			return nil
+		}
+		if k >= 0 {
+			name += strconv.Itoa(k + 1)
+		}
+		return fmt.Errorf("%s, %w", name, err)
+	}
+	if err := part(t.balls[:], "balls", -1); err != nil {
+		return err
+	}
+	for c := range t.cards {
+		if err := part(t.cards[c][:], "card ", c); err != nil {
+			return err
+		}
+	}
+	for i, to := range []*[3]uint8{&t.winning, &t.yours} {
+		word, rest, ok := bytes.Cut(text, []byte("/"))
+		if !ok {
+			return fmt.Errorf("game 2: no / behind its symbols: %w", ErrForm)
+		}
+		text = rest
+		if err := b.parseSymbols(word, to); err != nil {
+			return fmt.Errorf("game 2, %s: %w", [2]string{"winning combination", "your combination"}[i], err)
+		}
+	}
+	var ok bool
+	if t.box, ok = minor(text); !ok {
+		return fmt.Errorf("game 2, box: want an amount in minor units: %w", ErrForm)
+	}
+	if !slices.Contains(b.settings.Game2Amounts, t.box) {
+		return fmt.Errorf("game 2, box: %d minor units: %w (article 4.3.2)", t.box, ErrExcluded)
+	}
+	return nil
+}
+
+// bingoPart reads numbers of two digits up to the next "/" and returns what follows it.
+func bingoPart(text []byte, to []uint8) ([]byte, error) {
+	if len(text) <= 2*len(to) || text[2*len(to)] != '/' {
+		return nil, fmt.Errorf("want %d digits and a /: %w", 2*len(to), ErrForm)
+	}
+	for i := range to {
+		tens, units := text[2*i]-'0', text[2*i+1]-'0'
+		if tens > 9 || units > 9 {
+			return nil, fmt.Errorf("number %d: want two digits: %w", i+1, ErrForm)
+		}
+		n := 10*tens + units
+		if n < 1 || n > bingoNumbers {
+			return nil, fmt.Errorf("number %d: %02d: %w (articles 4.2.2 and 4.2.3: 1 to %d)", i+1, n, ErrExcluded, bingoNumbers)
+		}
+		to[i] = n
+	}
+	return text[2*len(to)+1:], nil
+}
+
+func (b *Bingo) parseSymbols(text []byte, to *[3]uint8) error {
+	for k := range to {
+		word, rest, more := bytes.Cut(text, []byte("-"))
+		if more != (k < 2) {
+			return fmt.Errorf("want 3 symbols joined by -: %w", ErrForm)
+		}
+		text = rest
+		n := -1
+		for i, name := range b.settings.Game2Symbols {
+			if name == string(word) {
+				n = i
+				break
+			}
+		}
+		if n < 0 {
+			return fmt.Errorf("symbol %d: %.20q is none of game 2's: %w (article 4.3.2)", k+1, word, ErrExcluded)
+		}
+		to[k] = uint8(n)
+	}
+	return nil
+}
+
+// append writes a ticket in the form that parse reads.
+func (b *Bingo) append(dst []byte, t *bingoTicket) []byte {
+	dst = bingoAppend(dst, t.balls[:])
+	for c := range t.cards {
+		dst = bingoAppend(dst, t.cards[c][:])
+	}
+	for _, combination := range [2][3]uint8{t.winning, t.yours} {
+		for k, s := range combination {
+			if k > 0 {
+				dst = append(dst, '-')
+			}
+			dst = append(dst, b.settings.Game2Symbols[s]...)
+		}
+		dst = append(dst, '/')
+	}
+	return strconv.AppendInt(dst, int64(t.box), 10)
+}
+
+func bingoAppend(dst []byte, numbers []uint8) []byte {
+	for _, n := range numbers {
+		dst = append(dst, '0'+n/10, '0'+n%10)
+	}
+	return append(dst, '/')
+}
