@@ -396,9 +396,9 @@ func (b *Bingo) parseSymbols(text []byte, to *[3]uint8) error {
 
 // append writes a ticket in the form that parse reads.
 func (b *Bingo) append(dst []byte, t *bingoTicket) []byte {
-	dst = bingoAppend(dst, t.balls[:])
+	dst = appendNumbers(dst, t.balls[:])
 	for c := range t.cards {
-		dst = bingoAppend(dst, t.cards[c][:])
+		dst = appendNumbers(dst, t.cards[c][:])
 	}
 	for _, combination := range [2][3]uint8{t.winning, t.yours} {
 		for k, s := range combination {
@@ -412,7 +412,7 @@ func (b *Bingo) append(dst []byte, t *bingoTicket) []byte {
 	return strconv.AppendInt(dst, int64(t.box), 10)
 }
 
-func bingoAppend(dst []byte, numbers []uint8) []byte {
+func appendNumbers(dst []byte, numbers []uint8) []byte {
 	for _, n := range numbers {
 		dst = append(dst, '0'+n/10, '0'+n%10)
 	}
