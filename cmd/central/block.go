@@ -14,7 +14,9 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"grattoir/cmd/internal/cli"
+	"grattoir/configs"
 	"grattoir/validate/game"
+	"grattoir/validate/game/rules"
 	"grattoir/validate/manifest"
 	"grattoir/validate/manifest/seal"
 	"grattoir/validate/money"
@@ -147,6 +149,7 @@ type sampleAnswer struct {
 	Scaled   bool   `json:"scaled"`
 	Seeded   bool   `json:"seeded"`
 	File     string `json:"file"`
+	Symbols  string `json:"symbols,omitempty"` // file of the tickets' symbols
 }
 
 func blockSampleCommand() *cobra.Command {
@@ -154,16 +157,21 @@ func blockSampleCommand() *cobra.Command {
 	var tickets int64
 	var packSize, firstTicket int
 	var firstPack uint32
-	var seed, out string
-	var asJSON bool
+	var seed, out, rulesFile string
+	var symbols, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "sample --game G --out DIR",
 		Short: "Make up tickets for tests and training: DIR/tickets.csv",
 		Long: `Make up tickets with uniformly spread prizes and random secrets. The file is every
 winner in clear: it is written for its owner only. Fewer tickets than the regulation's
 block give a scaled block. With --seed the same tickets come out each time, so whoever
-knows the seed knows every winner: for tests alone.`,
-		Example: `  central block sample --game bingo --tickets 90000 --out sample
+knows the seed knows every winner: for tests alone.
+
+With --symbols each ticket also gets symbols that win its prize by the game's rules,
+in DIR/symbols.csv (header pack,ticket,symbols). Each prize is shared among the ways to
+win it as the rules' settings say, to the ticket, and every ticket that wins in a way is
+equally likely.`,
+		Example: `  central block sample --game bingo --tickets 90000 --symbols --out sample
   central block seal --game bingo --tickets sample/tickets.csv --key keys/example.key --out bingo-1.manifest`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -189,8 +197,14 @@ knows the seed knows every winner: for tests alone.`,
 			}
 			s := seal.Sample{Layout: p.layout, GameCode: p.gameCode, Tickets: tickets, FirstPack: firstPack, PackSize: packSize,
 				FirstTicket: firstTicket, Tiers: tiers, Seed: seed}
-			a := sampleAnswer{p.game.ID, p.gameCode, p.layout.Name, tickets, scaled, seed != "", filepath.Join(out, "tickets.csv")}
-			if err := writeSample(s, a.File); err != nil {
+			a := sampleAnswer{p.game.ID, p.gameCode, p.layout.Name, tickets, scaled, seed != "", filepath.Join(out, "tickets.csv"), ""}
+			if symbols {
+				if s.Rules, err = sampleRules(p, rulesFile); err != nil {
+					return err
+				}
+				a.Symbols = filepath.Join(out, "symbols.csv")
+			}
+			if err := writeSample(s, a.File, a.Symbols); err != nil {
 				return err
 			}
 			if asJSON {
@@ -198,6 +212,9 @@ knows the seed knows every winner: for tests alone.`,
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d tickets of %s, game code %s, layout %s: every winner in clear, delete it after sealing\n",
 				a.File, a.Tickets, a.Game, a.GameCode, a.Layout)
+			if err == nil && symbols {
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: their symbols, every winner in clear as well\n", a.Symbols)
+			}
 			return err
 		},
 	}
@@ -206,34 +223,90 @@ knows the seed knows every winner: for tests alone.`,
 	cmd.Flags().IntVar(&packSize, "pack-size", 60, "tickets in a pack")
 	cmd.Flags().Uint32Var(&firstPack, "first-pack", 1, "number of the first pack")
 	cmd.Flags().IntVar(&firstTicket, "first-ticket", 0, "number of a pack's first ticket, 0 or 1")
+	cmd.Flags().BoolVar(&symbols, "symbols", false, "draw each ticket's symbols too: DIR/symbols.csv")
+	cmd.Flags().StringVar(&rulesFile, "rules", "", "`file` of the rules' settings in place of the shipped ones")
 	cmd.Flags().StringVar(&seed, "seed", "", "make the same tickets for the same `text`")
 	cmd.Flags().StringVar(&out, "out", "", "`folder` for tickets.csv")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the answer as JSON")
 	return cmd
 }
 
-func writeSample(s seal.Sample, path string) (err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+// sampleRules makes rules that can draw symbols.
+func sampleRules(p production, file string) (rules.Maker, error) {
+	r, err := readRules(p.game, p.table, file)
+	if err != nil {
+		return nil, err
+	}
+	maker, ok := r.(rules.Maker)
+	if !ok {
+		return nil, cli.Exit(cli.Refused, fmt.Errorf("the symbols of %s can be evaluated but not drawn", p.game.ID))
+	}
+	return maker, nil
+}
+
+// readRules reads the settings of a game's symbols: the shipped ones, or those of a file.
+func readRules(g game.Game, t game.Table, file string) (rules.Rules, error) {
+	if file == "" {
+		name, text, err := configs.ShippedRules(g.ID)
+		if err != nil {
+			return nil, cli.Exit(cli.Refused, err)
+		}
+		r, err := configs.DecodeRules(name, text, g.ID, t)
+		if errors.Is(err, rules.ErrNoCombinations) {
+			err = cli.Exit(cli.Refused, fmt.Errorf("%w; give the file with --rules", err))
+		}
+		return r, err
+	}
+	text, err := readBounded(file)
+	if err != nil {
+		return nil, err
+	}
+	return configs.DecodeRules(file, text, g.ID, t)
+}
+
+// writeSample writes tickets.csv and, with a name for it, symbols.csv. Neither is left
+// behind when one fails.
+func writeSample(s seal.Sample, tickets, symbols string) (err error) {
+	if err := os.MkdirAll(filepath.Dir(tickets), 0o700); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("%w (tickets.csv is never overwritten: name another folder)", err)
-	}
+	var files []*os.File
 	defer func() {
-		if closing := f.Close(); err == nil {
-			err = closing
+		for _, f := range files {
+			if closing := f.Close(); err == nil {
+				err = closing
+			}
 		}
 		if err != nil {
-			err = errors.Join(err, os.Remove(path))
+			for _, f := range files {
+				err = errors.Join(err, os.Remove(f.Name()))
+			}
 		}
 	}()
+	for _, path := range []string{tickets, symbols} {
+		if path == "" {
+			continue
+		}
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err != nil {
+			return fmt.Errorf("%w (a sample is never written over: name another folder)", err)
+		}
+		files = append(files, f)
+	}
+	if symbols != "" {
+		s.Symbols = files[1]
+	}
 	progress := cli.NewProgress(os.Stderr, "tickets", s.Tickets)
 	done := int64(0)
-	if err := s.Write(f, func(n int64) { progress.Add(n - done); done = n }); err != nil {
+	if err := s.Write(files[0], func(n int64) { progress.Add(n - done); done = n }); err != nil {
 		return err
 	}
-	return f.Sync()
+	for _, f := range files {
+		if err := f.Sync(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type sealAnswer struct {
@@ -255,15 +328,19 @@ type sealAnswer struct {
 
 func blockSealCommand() *cobra.Command {
 	var w which
-	var tickets, key, out, reissue, public string
+	var tickets, key, out, reissue, public, symbols, rulesFile string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "seal --game G --tickets FILE.csv|- --key FILE --out FILE.manifest",
 		Short: "Seal a block's tickets into the signed manifest that terminals open",
 		Long: `Read every ticket of a block (header code,prize_minor, any order, - for standard
 input), check them to the last one against the regulation's prize table, and write the
-signed manifest: whole or not at all, and never over another file.`,
+signed manifest: whole or not at all, and never over another file.
+
+With --symbols every ticket's prize is recomputed first from the symbols that are printed
+on it (header pack,ticket,symbols, any order), and the first line that disagrees is named.`,
 		Example: `  central block seal --game bingo --tickets sample/tickets.csv --key keys/example.key --out bingo-1.manifest
+  central block seal --game bingo --tickets t.csv --symbols symbols.csv --key k.key --out bingo-1.manifest
   decrypt tickets.csv.age | central block seal --game bingo --tickets - --key keys/example.key --out bingo-1.manifest
   central block seal --game bingo --tickets t.csv --key k.key --out bingo-1b.manifest --reissue bingo-1.manifest --pub k.pub`,
 		Args: cli.Args(cobra.NoArgs),
@@ -289,6 +366,19 @@ signed manifest: whole or not at all, and never over another file.`,
 				in = f
 			}
 			order := w.order(p, signer)
+			if symbols != "" {
+				if order.Rules, err = readRules(p.game, p.table, rulesFile); err != nil {
+					return err
+				}
+				f, err := os.Open(symbols)
+				if err != nil {
+					return err
+				}
+				defer f.Close()
+				order.Symbols = f
+			} else if rulesFile != "" {
+				return cli.Usagef("--rules says what symbols win: add --symbols FILE")
+			}
 			if reissue != "" {
 				if order.Reissue, err = readIssue(cmd.Context(), reissue, public); err != nil {
 					return err
@@ -304,6 +394,8 @@ signed manifest: whole or not at all, and never over another file.`,
 	}
 	w.flags(cmd)
 	cmd.Flags().StringVar(&tickets, "tickets", "", "the tickets' `file`, - for standard input")
+	cmd.Flags().StringVar(&symbols, "symbols", "", "`file` of the tickets' symbols, from which every prize is recomputed")
+	cmd.Flags().StringVar(&rulesFile, "rules", "", "`file` of the rules' settings in place of the shipped ones")
 	cmd.Flags().StringVar(&key, "key", "", "`file` of the secret signing key")
 	cmd.Flags().StringVar(&out, "out", "", "the manifest's `file`")
 	cmd.Flags().StringVar(&reissue, "reissue", "", "seal the same block again: the manifest `file` of the issue before, whose block id is kept")

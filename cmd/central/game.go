@@ -23,7 +23,7 @@ import (
 // gameCommand is `central game`: the catalogue and how a regulation gets into it.
 func gameCommand() *cobra.Command {
 	return cli.Group("game", "Read regulations and look into the catalogue of games",
-		gameImportCommand(), gameListCommand(), gameShowCommand())
+		gameImportCommand(), gameListCommand(), gameShowCommand(), gameEvaluateCommand())
 }
 
 // importFlags are the flags of `central game import`.
@@ -261,21 +261,30 @@ only together with another has them at the sale price as well.`,
 // maxCatalogueFile bounds what is read of a catalogue file, in bytes.
 const maxCatalogueFile = 4 << 20
 
+// readBounded reads a file of the catalogue or of its rules.
+func readBounded(name string) ([]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxCatalogueFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(text) > maxCatalogueFile {
+		return nil, fmt.Errorf("%s: larger than 4 MiB: this is no file of the catalogue", name)
+	}
+	return text, nil
+}
+
 // findGame returns a game of the shipped catalogue by its id, or the one in a
 // catalogue file when name ends in .toml.
 func findGame(name string) (game.Game, error) {
 	if strings.HasSuffix(name, ".toml") {
-		file, err := os.Open(name)
+		text, err := readBounded(name)
 		if err != nil {
-			return game.Game{}, fmt.Errorf("open the catalogue file: %w", err)
-		}
-		defer file.Close()
-		text, err := io.ReadAll(io.LimitReader(file, maxCatalogueFile+1))
-		if err != nil {
-			return game.Game{}, fmt.Errorf("%s: %w", name, err)
-		}
-		if len(text) > maxCatalogueFile {
-			return game.Game{}, fmt.Errorf("%s: larger than 4 MiB: this is no catalogue file", name)
+			return game.Game{}, err
 		}
 		return configs.DecodeGame(name, text)
 	}

@@ -112,7 +112,7 @@ func (a *arranged) evaluateLine(text []byte, r rules.Rules) drawn {
 		return d
 	}
 	if want := a.prize(d.index); result.Prize != want {
-		d.err = fmt.Errorf("pack %d ticket %d: the symbols win %s, tickets.csv has %s", p, n,
+		d.err = fmt.Errorf("pack %d ticket %d: the symbols give %s, but tickets.csv has %s", p, n,
 			result.Text(h.Currency, money.English), money.Text(want, h.Currency, money.English, money.Receipt))
 	}
 	return d
