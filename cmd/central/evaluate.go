@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -169,11 +170,11 @@ func answerEvaluation(w io.Writer, n int, got rules.Result, failure error, curre
 	if failure != nil {
 		text := failure.Error()
 		a.Error = &text
-		return cli.JSON(w, a)
+		return json.NewEncoder(w).Encode(a)
 	}
 	a.Prize = &got.Prize
 	for _, win := range got.Wins {
 		a.Wins = append(a.Wins, winAnswer{win.Article, win.Amount, win.French, win.English})
 	}
-	return cli.JSON(w, a)
+	return json.NewEncoder(w).Encode(a) // an object a line: there may be millions
 }
