@@ -66,6 +66,9 @@ func (b *bench) run(ctx context.Context) error {
 	if err := b.claims(ctx, work, sealed); err != nil {
 		return err
 	}
+	if err := b.symbols(ctx, work); err != nil {
+		return err
+	}
 	return b.print()
 }
 

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"grattoir/device/terminal"
 	"grattoir/sync/ledger"
 	"grattoir/validate"
+	"grattoir/validate/game"
 	"grattoir/validate/manifest"
 	"grattoir/validate/manifest/seal"
 	"grattoir/validate/money"
@@ -73,38 +75,51 @@ func (b *bench) sealing(ctx context.Context, work string) (*sealedBlock, error) 
 }
 
 func (b *bench) order() (seal.Order, []manifest.Tier, manifest.Keys, error) {
+	g, order, keys, err := b.gameOrder("bingo")
+	if err != nil {
+		return order, nil, keys, err
+	}
+	rows := g.Tables[0].Rows
+	scaled := b.tickets < *g.Tables[0].BlockSize
+	if scaled {
+		if rows, err = g.Tables[0].Scale(b.tickets); err != nil {
+			return order, nil, keys, err
+		}
+	}
+	tiers := tiersOf(rows)
+	order.Prizes = func(int64) ([]manifest.Tier, bool, error) { return tiers, scaled, nil }
+	return order, tiers, keys, nil
+}
+
+func tiersOf(rows []game.Row) (tiers []manifest.Tier) {
+	for _, r := range rows {
+		tiers = append(tiers, manifest.Tier{Count: r.Count, Amount: r.Amount})
+	}
+	return tiers
+}
+
+// gameOrder is a game of the catalogue and an order for a block of it with a new key.
+func (b *bench) gameOrder(id string) (game.Game, seal.Order, manifest.Keys, error) {
 	games, err := configs.Games()
 	if err != nil {
-		return seal.Order{}, nil, manifest.Keys{}, err
+		return game.Game{}, seal.Order{}, manifest.Keys{}, err
 	}
-	for _, g := range games {
-		if g.ID != "bingo" {
-			continue
-		}
-		rows := g.Tables[0].Rows
-		scaled := b.tickets < *g.Tables[0].BlockSize
-		if scaled {
-			if rows, err = g.Tables[0].Scale(b.tickets); err != nil {
-				return seal.Order{}, nil, manifest.Keys{}, err
-			}
-		}
-		var tiers []manifest.Tier
-		for _, r := range rows {
-			tiers = append(tiers, manifest.Tier{Count: r.Count, Amount: r.Amount})
-		}
-		skey, vkey, err := note.GenerateKey(rand.Reader, "bench")
-		if err != nil {
-			return seal.Order{}, nil, manifest.Keys{}, err
-		}
-		signer, err := note.NewSigner(skey)
-		if err != nil {
-			return seal.Order{}, nil, manifest.Keys{}, err
-		}
-		keys, err := manifest.NewKeys(1, vkey)
-		return seal.Order{Game: "bingo", Name: "Bingo", Emission: "1", Number: 1, Serial: 1, Currency: "EUR", Price: 1000, Layout: ticket.G40(), Signer: signer,
-			Prizes: func(int64) ([]manifest.Tier, bool, error) { return tiers, scaled, nil }}, tiers, keys, err
+	at := slices.IndexFunc(games, func(g game.Game) bool { return g.ID == id })
+	if at < 0 {
+		return game.Game{}, seal.Order{}, manifest.Keys{}, fmt.Errorf("the catalogue has no %s", id)
 	}
-	return seal.Order{}, nil, manifest.Keys{}, errors.New("the catalogue has no bingo")
+	g := games[at]
+	skey, vkey, err := note.GenerateKey(rand.Reader, "bench")
+	if err != nil {
+		return g, seal.Order{}, manifest.Keys{}, err
+	}
+	signer, err := note.NewSigner(skey)
+	if err != nil {
+		return g, seal.Order{}, manifest.Keys{}, err
+	}
+	keys, err := manifest.NewKeys(1, vkey)
+	return g, seal.Order{Game: g.ID, Name: g.Name, Emission: "1", Number: 1, Serial: 1, Currency: g.Tables[0].Currency, Price: *g.Tables[0].Price,
+		Internet: g.Channel == game.Internet, Layout: ticket.G40(), Signer: signer}, keys, err
 }
 
 func writeCSV(path string, s seal.Sample) error {
