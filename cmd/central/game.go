@@ -141,7 +141,14 @@ func announce(log io.Writer, to *game.Game, news game.Game) error {
 	if news.ID != "" && to.ID != "" && news.ID != to.ID {
 		return fmt.Errorf("the notice is about game %q, the entry about %q", news.ID, to.ID)
 	}
+	var others []string
+	told := false
 	for _, e := range news.Emissions {
+		if e.Game != "" && game.Slug(e.Game) != to.ID {
+			others = append(others, e.Game)
+			continue
+		}
+		told = true
 		e.Notices = []game.Source{news.Source}
 		changes, err := to.Announce(e)
 		if err != nil {
@@ -150,6 +157,9 @@ func announce(log io.Writer, to *game.Game, news game.Game) error {
 		for _, c := range changes {
 			fmt.Fprintf(log, "Emission %s, %s\n", orNil(e.Number), c)
 		}
+	}
+	if !told && len(others) > 0 {
+		return fmt.Errorf("the notice is about %s, the entry about game %q", strings.Join(others, ", "), to.ID)
 	}
 	return nil
 }
@@ -314,7 +324,11 @@ func answerGame(w io.Writer, g game.Game, asJSON bool) error {
 	}
 	fmt.Fprintf(&b, "Game:     %s\nKind:     %s\nChannel:  %s\nStatus:   %s\n", name, g.Kind, orUnknown(string(g.Channel)), statusText(g.Status))
 	for _, e := range g.Emissions {
-		fmt.Fprintf(&b, "Emission: %s, game code %s, opens %s, closes %s\n", orNil(e.Number), orNil(e.GameCode), orNil(e.Opens), orNil(e.Closes))
+		of := ""
+		if e.Game != "" {
+			of = " of " + e.Game
+		}
+		fmt.Fprintf(&b, "Emission: %s%s, game code %s, opens %s, closes %s\n", orNil(e.Number), of, orNil(e.GameCode), orNil(e.Opens), orNil(e.Closes))
 	}
 	offerText(&b, g)
 	for i := range g.Tables {

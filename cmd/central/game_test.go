@@ -175,6 +175,24 @@ func TestNoticesAddToTheCatalogueEntryAndAreNeverLost(t *testing.T) {
 	}
 }
 
+func TestANoticeAboutSeveralGamesAddsEachToItsOwnEntry(t *testing.T) {
+	notice := "Avis divers\nLe règlement particulier du jeu dénommé « MONOPOLY » s'applique à l'émission n° 01 du jeu « MONOPOLY » ayant le code jeu 691, diffusée à compter du lundi 2 mars 2020.\n" +
+		"Le règlement particulier du jeu dénommé « BINGO » s'applique à l'émission n° 02 du jeu « BINGO » ayant le code jeu 672, diffusée à compter du 6 avril 2020.\n"
+	path := filepath.Join(t.TempDir(), "bingo.toml")
+	if _, _, err := runGame(t, "", "import", regulations+"bingo.txt", "--out", path); err != nil {
+		t.Fatal(err)
+	}
+	if out, code, err := runGame(t, notice, "import", "-", "--out", path); code != cli.Done || err != nil || !strings.Contains(out, "Emission: 1 of MONOPOLY, game code 691") {
+		t.Fatalf("exit %d, %v\n%s", code, err, out)
+	}
+	if out, _, err := runGame(t, "", "show", path); err != nil || strings.Contains(out, "691") || !strings.Contains(out, "Emission: 2, game code 672, opens 2020-04-06, closes unknown") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if _, code, err := runGame(t, strings.ReplaceAll(notice, "BINGO", "LOTO"), "import", "-", "--out", path); code != cli.Refused || err == nil || !strings.Contains(err.Error(), "MONOPOLY, LOTO") {
+		t.Errorf("other games: exit %d, %v", code, err)
+	}
+}
+
 func TestACatalogueEntryIsNotWrittenOverByAnotherGame(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bingo.toml")
 	if _, _, err := runGame(t, "", "import", regulations+"bingo.txt", "--out", path); err != nil {

@@ -16,6 +16,10 @@ type Emission struct {
 	Opens    *string `json:"opens" toml:"opens,omitempty"`
 	Closes   *string `json:"closes" toml:"closes,omitempty"` // the closing notice's date; the claim period runs from it
 
+	// Game is set only in a notice about several games: the one that this emission
+	// belongs to, as printed.
+	Game string `json:"game,omitempty" toml:"-"`
+
 	// Notices are the texts that the facts come from, oldest first; the catalogue
 	// keeps them, the JSON answer does not.
 	Notices []Source `json:"-" toml:"notices,omitempty"`
@@ -39,6 +43,7 @@ func (g *Game) Announce(news Emission) (changes []string, err error) {
 	if err := news.validate(); err != nil {
 		return nil, err
 	}
+	news.Game = ""
 	at, err := g.emission(news)
 	if err != nil {
 		return nil, err
@@ -137,8 +142,8 @@ func word(text *string) string {
 
 func (e Emission) validate() error {
 	if e.Number != nil {
-		if n := *e.Number; len(n) < 1 || len(n) > 3 || strings.Trim(n, "0123456789") != "" {
-			return fmt.Errorf("number %.12q: want 1 to 3 digits", n)
+		if n := *e.Number; len(n) < 1 || len(n) > 3 || n[0] == '0' || strings.Trim(n, "0123456789") != "" {
+			return fmt.Errorf("number %.12q: want 1 to 3 digits with no leading zero", n)
 		}
 	}
 	if e.GameCode != nil {
@@ -168,7 +173,7 @@ func (g Game) validateEmissions() error {
 			errs = append(errs, fmt.Errorf("emission %d: %w", i+1, err))
 		}
 		for _, other := range g.Emissions[:i] {
-			if agree(e.Number, other.Number) == same || agree(e.GameCode, other.GameCode) == same {
+			if e.Game == other.Game && agree(e.Number, other.Number) == same || agree(e.GameCode, other.GameCode) == same {
 				errs = append(errs, fmt.Errorf("emission %d: number %s, game code %s: another has the same", i+1, word(e.Number), word(e.GameCode)))
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"time"
 
 	"grattoir/validate/game"
 	"grattoir/validate/money"
@@ -352,7 +351,7 @@ func (d *document) channel() game.Channel {
 var (
 	opensAmendment = regexp.MustCompile(`(?im)\A\s*["«“]\s*art|^[^\p{L}\n]*(?:modifications?|additif|avenant)\b`)
 	amends         = regexp.MustCompile(`(?i)(?:articles?|sous-articles?)\s+[0-9][0-9. ,et]*\s*(?:est|sont)?\s*(?:ainsi\s+)?(?:ajouté|remplacé|supprimé|modifié|abrogé|complété)|suppression\s+de\s+«`)
-	opensNotice    = regexp.MustCompile(`(?im)\A[^\p{L}]*avis\b`)
+	opensNotice    = regexp.MustCompile(`(?im)\A[^\p{L}]*avis\b|^[^\p{L}\n]*avis\s+(?:divers|relatifs?|de\s+clôture|d'émissions?|concernant|portant)\b`)
 	regulates      = regexp.MustCompile(`(?im)le\s+présent\s+règlement|^[^\p{L}\n]*art(?:icle|\.)\s+[0-9]|règlement\s+particulier`)
 )
 
@@ -368,67 +367,4 @@ func (d *document) kind(emissions bool) game.Kind {
 		return game.Notice
 	}
 	return game.Other
-}
-
-var (
-	emissionOf = regexp.MustCompile(`(?i)[ée]mission\s+n(?:o|°)?\.?\s*([0-9]{1,3})\b`)
-	codeOf     = regexp.MustCompile(`(?i)\bcodes?\s+jeux?\s*(?:n[o°]\s*)?[:=]?\s*([0-9]{3,6})\b`)
-	opensOn    = regexp.MustCompile(`(?i)(?:à\s+(?:compter|partir)\s+du|mise?\s+en\s+vente\s+le|en\s+vente\s+le)\s+` + date)
-	closesOn   = regexp.MustCompile(`(?i)\bcl(?:ôtur|otur|os)\p{L}*\s+(?:(?:est\s+)?(?:fixée\s+)?(?:le|au|du)\s+)?` + date)
-)
-
-const date = `([0-9]{1,2}(?:er)?)\s+(janvier|février|fevrier|mars|avril|mai|juin|juillet|août|aout|septembre|octobre|novembre|décembre|decembre)\s+([0-9]{4})`
-
-// emissions reads print runs. Each owns the text up to the next one.
-func (d *document) emissions() []game.Emission {
-	var out []game.Emission
-	starts := emissionOf.FindAllStringSubmatchIndex(d.text, -1)
-	for i, m := range starts {
-		end := min(len(d.text), m[1]+400)
-		if i+1 < len(starts) {
-			end = min(end, starts[i+1][0])
-		}
-		number := d.text[m[2]:m[3]]
-		e := game.Emission{Number: &number}
-		fillEmission(&e, d.text[m[1]:end])
-		if e.GameCode != nil || e.Opens != nil || e.Closes != nil {
-			out = append(out, e)
-		}
-	}
-	if len(out) == 0 {
-		if m := codeOf.FindStringIndex(d.text); m != nil {
-			var e game.Emission
-			fillEmission(&e, d.text[m[0]:min(len(d.text), m[1]+400)])
-			out = append(out, e)
-		}
-	}
-	return out
-}
-
-func fillEmission(e *game.Emission, text string) {
-	if m := codeOf.FindStringSubmatch(text); m != nil {
-		e.GameCode = &m[1]
-	}
-	if m := opensOn.FindStringSubmatch(text); m != nil {
-		e.Opens = isoDate(m[1:])
-	}
-	if m := closesOn.FindStringSubmatch(text); m != nil {
-		e.Closes = isoDate(m[1:])
-	}
-}
-
-// isoDate turns day, French month and year into a date, nil for a day that the
-// calendar lacks.
-func isoDate(parts []string) *string {
-	month := map[string]string{"janvier": "01", "février": "02", "fevrier": "02", "mars": "03", "avril": "04", "mai": "05", "juin": "06", "juillet": "07",
-		"août": "08", "aout": "08", "septembre": "09", "octobre": "10", "novembre": "11", "décembre": "12", "decembre": "12"}[strings.ToLower(parts[1])]
-	day := strings.TrimSuffix(strings.ToLower(parts[0]), "er")
-	if len(day) == 1 {
-		day = "0" + day
-	}
-	text := parts[2] + "-" + month + "-" + day
-	if _, err := time.Parse(time.DateOnly, text); err != nil {
-		return nil
-	}
-	return &text
 }

@@ -230,6 +230,51 @@ func TestParseReadsTheDatesOfANotice(t *testing.T) {
 	}
 }
 
+// emissions writes what was read: game, number, code, opening and closing.
+func emissions(g game.Game) string {
+	word := func(p *string) string {
+		if p == nil {
+			return "-"
+		}
+		return *p
+	}
+	var parts []string
+	for _, e := range g.Emissions {
+		parts = append(parts, strings.TrimSpace(strings.Join([]string{e.Game, word(e.Number), word(e.GameCode), word(e.Opens), word(e.Closes)}, " ")))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func TestParseReadsEmissionsInEveryWording(t *testing.T) {
+	tests := []struct{ text, want string }{
+		{"Avis : émission no 1 du jeu « Essai », code jeu 36001, diffusion à compter du 11 mars 2004.", "1 36001 2004-03-11 -"},
+		{"Avis\nL'émission n° 03 (code jeu : 075) sera mise en vente à partir du lundi 5 janvier 2015.", "3 075 2015-01-05 -"},
+		{"Le jeu comporte une seule émission de tickets répartie en 50 blocs de 1 000 000 tickets. L'émission no 1 code jeu 55901 sera disponible à compter du 25 novembre 1999. " +
+			"La date de clôture de cette émission, ou date limite de vente, est fixée au 30 janvier 2000 inclus.", "1 55901 1999-11-25 2000-01-30"},
+		{"Avis de clôture\nLa commercialisation de l'émission 2 du jeu « Essai », code jeu 48831, sera close le 1er avril 2001.", "2 48831 - 2001-04-01"},
+		{"L'émission n° 2, code jeu 48831, est close à compter du 1er avril 2001.", "2 48831 - 2001-04-01"},
+		{"Émission n°1 (code jeu 427) : fin de commercialisation le 30/06/2010.", "1 427 - 2010-06-30"},
+		{"Émission n°1, code jeu 427 : vente du 5 janvier au 3 mars 2009.", "1 427 2009-01-05 2009-03-03"},
+		{"Émission n°1, code jeu 427 : vente du 15.12.2008 au 3 mars 2009.", "1 427 - -"},
+		{"Code jeu 427, émission n° 1 : mise en vente le 5 mai 2008. Code jeu 428, émission n° 2 : mise en vente le 6 juin 2008.", "1 427 2008-05-05 -; 2 428 2008-06-06 -"},
+		{"Les codes jeux 48830 et 48831 correspondent aux émissions 1 et 2.", "1 48830 - -; 2 48831 - -"},
+		{"Le règlement s'applique à l'émission n° 01 du jeu « MOTS CROISES » ayant le code jeu 675, dont la diffusion sera effectuée en principe à compter du lundi 6 avril 2020.\n" +
+			"Le règlement s'applique à l'émission n° 02 du jeu « SOLITAIRE » ayant le code jeu 672, dont la diffusion sera effectuée à compter du 2 mars 2020.",
+			"MOTS CROISES 1 675 2020-04-06 -; SOLITAIRE 2 672 2020-03-02 -"},
+		{"Avis divers\nMOTS CROISES émission 01 = 675\nMONOPOLY émission 01 = 691\n", "MOTS CROISES 1 675 - -; MONOPOLY 1 691 - -"},
+		{"Émission n° 1, code jeu 427 : vente à compter du 31 février 2010.", "1 427 - -"},
+		{"Émission n° 1, code jeu 427 : vente à compter du 5 mai 2010, clôture le 5 mai 2009.", "1 427 - -"},
+		{"Chaque émission de 500 000 tickets comprend une émission 500 000 fois.", ""},
+		{"Le règlement général publié au Journal officiel du 21 décembre 2001 s'applique.", ""},
+		{"Le code jeu 12 de l'émission n° 1.", ""},
+	}
+	for _, test := range tests {
+		if got := emissions(parse(t, test.text)); got != test.want {
+			t.Errorf("%q:\n%s\nwant %s", test.text, got, test.want)
+		}
+	}
+}
+
 func TestParseRefusesWhatIsNoTextAndSaysWhere(t *testing.T) {
 	tests := []struct {
 		name, text, want string
