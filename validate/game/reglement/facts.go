@@ -21,16 +21,19 @@ func (d *document) facts() game.Game {
 }
 
 var (
-	blockOf    = regexp.MustCompile(`(?i)\bblocs?\s+de\s+(` + run + `)(\s+millions?\s+d[e'])?\s*(tickets?|billets?|unités?\s+de\s+jeu|packs?)`)
-	belgianOf  = regexp.MustCompile(`(?i)(?:par\s+quantité\s+(?:de\s+|d')|biljetten\s+per\s+uitgifte\s*:\s*|\bper\s+|émission\s+(?:est\s+fixée\s+à|comprend)\s+)(?:(?:un|één|een)\s+)?(million|miljoen|` + run + `)(?:\s+(?:de\s+)?(?:billets?|biljetten)|\s*[:(,;.]|\s+of\b|\s*$)`)
-	priceOf    = regexp.MustCompile(`(?i)(?:prix\s+(?:de\s+vente\s+)?(?:unitaire\s+)?(?:(?:du|d'un|de\s+chaque|par)\s+(?:ticket|billet|pack)|des\s+(?:tickets|billets)|de\s+l'unité\s+de\s+jeu|d'une\s+unité\s+de\s+jeu)?\s*(?:est|sont)\s+fixés?\s+à\s+|verkoopprijs\s*(?:van\s+een\s+biljet\s*)?(?:is\s+vastgesteld\s+op|:)?\s*|prix\s+de\s+vente\s*:\s*)`)
-	offerOf    = regexp.MustCompile(`(?i)offre\s+commune\b[^.]{0,120}?prix\s+de\s+vente\s+est\s+fixé\s+à\s+`)
-	partOf     = regexp.MustCompile(`(?i)^\s*(?:;|:|-|et|,|\.)*\s*(?:-\s*)?(` + run + ` ?(?:` + sign + `)?)\s*pour\s+le\s+jeu\s+` + quoted)
-	sharesFrom = regexp.MustCompile(`(?i)se\s+décompose\s+comme\s+suit\s*:?`)
-	joins      = regexp.MustCompile(`(?i)\bdispose\s+(?:de\s+|d')(` + run + `|[a-zé]+)\s+participations?\b`)
-	joinPrice  = regexp.MustCompile(`(?i)prix\s+(?:unitaire\s+)?de\s+(?:cette|chaque|la)\s+participation\s+(?:étant|est)\s+(?:fixé\s+à|de)\s+`)
-	unitWord   = regexp.MustCompile(`(?i)\bunités?\s+de\s+jeu\b`)
-	bareStakes = regexp.MustCompile(`(?i)\bmises?\s+de\s+(` + run + `(?:\s*,?\s*(?:,|ou|et)\s+` + run + `)+)\s*(?:[.;,)]|et\b|$)`)
+	blockOf   = regexp.MustCompile(`(?i)\b(?:blocs?\s+de\s+|bloc\s+(?:comporte|comprend|contient|est\s+(?:composé|constitué)\s+de)\s+|bloc\s*:\s*)(` + run + `)(\s+millions?\s+d[e']|\s+mille\b)?\s*(tickets?|billets?|unités?\s+de\s+jeu|packs?)`)
+	belgianOf = regexp.MustCompile(`(?i)(?:par\s+quantité\s+(?:de\s+|d')|biljetten\s+per\s+uitgifte\s*:\s*|\bper\s+|émission\s+(?:est\s+fixée\s+à|comprend)\s+)(?:(?:un|één|een)\s+)?(million|miljoen|` + run + `)(?:\s+(?:de\s+)?(?:billets?|biljetten)|\s*[:(,;.]|\s+of\b|\s*$)`)
+	priceOf   = regexp.MustCompile(`(?i)(?:prix\s+(?:de\s+vente\s+)?(?:public\s+)?(?:unitaire\s+)?(?:(?:du|d'un|de\s+chaque|par)\s+(?:ticket|billet|pack)|des\s+(?:tickets|billets)|de\s+l'unité\s+de\s+jeu|d'une\s+unité\s+de\s+jeu)?\s*(?:est|sont)\s+fixés?\s+à\s+|verkoopprijs\s*(?:van\s+een\s+biljet\s*)?(?:is\s+vastgesteld\s+op|:)?\s*|prix\s+de\s+vente\s*:\s*)`)
+	// looserPrice are wordings that also stand in other sentences: the sum must have its
+	// sign, and they count only where priceOf finds nothing.
+	looserPrice = regexp.MustCompile(`(?i)(?:prix\s+(?:de\s+vente\s+)?(?:public\s+)?(?:unitaire\s+)?(?:(?:du|d'un|de\s+chaque|par)\s+(?:ticket|billet|pack)\s*|des\s+(?:tickets|billets)\s*|de\s+l'unité(?:\s+de\s+jeu)?\s*)?(?:(?:est|sont)\s+(?:fixés?\s+)?(?:à|de)\s+|:\s*)|\b(?:tickets?|billets?|unités?\s+de\s+jeu)[^.;\n]{0,60}?\b(?:vendu|commercialisé)e?s?\s+(?:au\s+prix\s+(?:unitaire\s+)?de\s+)?|\bla\s+mise\s+(?:unitaire\s+)?est\s+(?:fixée\s+à|de)\s+)(?:(?:\p{L}[\p{L}-]*\s+){1,4}\()?`)
+	offerOf     = regexp.MustCompile(`(?i)offre\s+commune\b[^.]{0,120}?prix\s+de\s+vente\s+est\s+fixé\s+à\s+`)
+	partOf      = regexp.MustCompile(`(?i)^\s*(?:;|:|-|et|,|\.)*\s*(?:-\s*)?(` + run + ` ?(?:` + sign + `)?)\s*pour\s+le\s+jeu\s+` + quoted)
+	sharesFrom  = regexp.MustCompile(`(?i)se\s+décompose\s+comme\s+suit\s*:?`)
+	joins       = regexp.MustCompile(`(?i)\bdispose\s+(?:de\s+|d')(` + run + `|[a-zé]+)\s+participations?\b`)
+	joinPrice   = regexp.MustCompile(`(?i)prix\s+(?:unitaire\s+)?de\s+(?:cette|chaque|la)\s+participation\s+(?:étant|est)\s+(?:fixé\s+à|de)\s+`)
+	unitWord    = regexp.MustCompile(`(?i)\bunités?\s+de\s+jeu\b`)
+	bareStakes  = regexp.MustCompile(`(?i)\bmises?\s+de\s+(` + run + `(?:\s*,?\s*(?:,|ou|et)\s+` + run + `)+)\s*(?:[.;,)]|et\b|$)`)
 )
 
 // quoted matches a name between the quotation marks in use.
@@ -54,18 +57,34 @@ func (d *document) prices(g *game.Game) figures {
 		for f.currency = range currencies {
 		}
 	}
-	var prices []money.Amount
-	for _, m := range priceOf.FindAllStringIndex(d.text, -1) {
+	prices := d.pricesBy(priceOf, false, f.currency, g)
+	if len(prices) == 0 {
+		prices = d.pricesBy(looserPrice, true, f.currency, g)
+	}
+	if len(prices) == 1 {
+		f.price = &prices[0]
+	}
+	f.several = len(prices) > 1
+	if m := bareStakes.FindStringSubmatchIndex(d.text); m != nil {
+		g.Findings = append(g.Findings, missingUnit(d.text[m[2]:m[3]], f.currency, d.line(m[0])))
+	}
+	return f
+}
+
+// pricesBy reads the different prices behind a wording. With signed only sums with their
+// sign are prices.
+func (d *document) pricesBy(wording *regexp.Regexp, signed bool, currency string, g *game.Game) (prices []money.Amount) {
+	for _, m := range wording.FindAllStringIndex(d.text, -1) {
 		if offerOf.MatchString(d.text[max(0, m[0]-160):m[1]]) {
 			continue // the bundle's price, not the game's own
 		}
 		sums, rest := leadingSums(d.text[m[1]:])
 		for _, s := range sums {
-			if s.currency == "" && !lostSign.MatchString(rest) {
+			if s.currency == "" && (signed || !lostSign.MatchString(rest)) {
 				continue // not a price, or a text that stops inside it
 			}
 			if s.currency == "" {
-				g.Findings = append(g.Findings, missingUnit(s.text, f.currency, d.line(m[0])))
+				g.Findings = append(g.Findings, missingUnit(s.text, currency, d.line(m[0])))
 			}
 			if manyOfOne.MatchString(s.text) {
 				f := missingUnit(s.text, "", d.line(m[0]))
@@ -77,14 +96,7 @@ func (d *document) prices(g *game.Game) figures {
 			}
 		}
 	}
-	if len(prices) == 1 {
-		f.price = &prices[0]
-	}
-	f.several = len(prices) > 1
-	if m := bareStakes.FindStringSubmatchIndex(d.text); m != nil {
-		g.Findings = append(g.Findings, missingUnit(d.text[m[2]:m[3]], f.currency, d.line(m[0])))
-	}
-	return f
+	return prices
 }
 
 func contains(prices []money.Amount, value money.Amount) bool {
@@ -157,7 +169,10 @@ func (d *document) block(f *figures) {
 	}
 	for _, m := range blockOf.FindAllStringSubmatchIndex(d.text, -1) {
 		times := int64(1)
-		if m[4] >= 0 {
+		switch {
+		case m[4] >= 0 && strings.HasSuffix(strings.ToLower(d.text[m[4]:m[5]]), "mille"):
+			times = 1000
+		case m[4] >= 0:
 			times = 1_000_000
 		}
 		add(d.text[m[2]:m[3]], times, m[0])

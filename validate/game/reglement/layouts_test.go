@@ -66,6 +66,33 @@ func TestParseReadsTheSameTableInEveryLayout(t *testing.T) {
 		"amount, then count":               "1 000 € : 2 lots\n20 € : 300 lots\nTotal : 302 lots, 8 000 €\n",
 		"each in a list":                   "- 2 lots de 1 000 euros chacun ;\n- 300 lots de 20 euros chacun ;\nsoit un total de 302 lots pour 8 000 euros.\n",
 		"totals in the sentence":           "Les lots sont répartis dans la proportion de 302 lots d'une valeur totale de 8 000 EUR pour chaque bloc de 10 000 tickets, conformément au tableau ci-après :\n2 lots de 1 000 EUR\n300 lots de 20 EUR\n",
+		"semicolons":                       "Nombre de lots;Montant du lot;Total\n2;1 000 €;2 000 €\n300;20 €;6 000 €\nTotal : 302;;8 000 €\n",
+		"semicolons, with words":           "Nombre de lots;Montant du lot;Total\n2 lots de;1 000 €;2 000 €\n300 lots de;20 €;6 000 €\n302 lots formant un total de;8 000 €;\n",
+		"bullets":                          "• 2 lots de 1 000 €\n• 300 lots de 20 €\nsoit 302 lots formant un total de 8 000 €\n",
+		"numbered":                         "1) 2 lots de 1 000 € (2 000 €)\n2) 300 lots de 20 € (6 000 €)\nTotal : 302 lots pour 8 000 €\n",
+		"a count in words":                 "deux lots de 1 000 € : 2 000 €\n300 lots de 20 € : 6 000 €\n302 lots formant un total de 8 000 €\n",
+		"winners and gains":                "| Nombre de gagnants | Gain | Total |\n| 2 | 1 000 € | 2 000 € |\n| 300 | 20 € | 6 000 € |\n| 302 | | 8 000 € |\n",
+		"gains":                            "| Nombre de gains | Montant des gains | Montant total |\n| 2 | 1 000 € | 2 000 € |\n| 300 | 20 € | 6 000 € |\n| Total | 302 | 8 000 € |\n",
+		"N gains de":                       "2 gains de 1 000 € : 2 000 €\n300 gains de 20 € : 6 000 €\n302 gains formant un total de 8 000 €\n",
+		"bold marks":                       "| **Nombre de lots** | **Montant du lot** | **Total** |\n|:---|---:|---:|\n| 2 lots de | 1 000 € | 2 000 € |\n| 300 lots de | 20 € | 6 000 € |\n| **302 lots formant un total de** | | **8 000 €** |\n",
+		"a total row without a label":      "| Nombre de lots | Montant du lot | Total |\n|---|---|---|\n| 2 | 1 000 € | 2 000 € |\n| 300 | 20 € | 6 000 € |\n| 302 | | 8 000 € |\n",
+		"a label, prizes and sum":          "| 2 lots de | 1 000 € | 2 000 € |\n| 300 lots de | 20 € | 6 000 € |\n| Total : 302 lots | | 8 000 € |\n",
+		"dashes for cents":                 "2 lots de 1.000,- € : 2.000,- €\n300 lots de 20,- € : 6.000,- €\n302 lots formant un total de 8.000,- €\n",
+		"Swiss apostrophes":                "2 lots de 1'000 € : 2'000 €\n300 lots de 20 € : 6'000 €\n302 lots formant un total de 8'000 €\n",
+		"decimals":                         "2 lots de 1 000,00 € : 2 000,00 €\n300 lots de 20,00 € : 6 000,00 €\n302 lots formant un total de 8 000,00 €\n",
+		"N x sum":                          "2 x 1 000 € = 2 000 €\n300 x 20 € = 6 000 €\nTotal : 302 lots, 8 000 €\n",
+		"N times sum":                      "2 × 1 000 € = 2 000 €\n300 × 20 € = 6 000 €\nTotal : 302 lots, 8 000 €\n",
+		"capitals":                         "2 LOTS DE 1 000 € : 2 000 €\n300 LOTS DE 20 € : 6 000 €\n302 LOTS FORMANT UN TOTAL DE 8 000 €\n",
+		"a page number inside":             "| 2 lots de | 1 000 € | 2 000 € |\n\n3\n\n| 300 lots de | 20 € | 6 000 € |\n| 302 lots formant un total de | | 8 000 € |\n",
+		"ranks in words":                   "| Rang | Nombre de lots | Montant |\n| 1er | 2 | 1 000 € |\n| 2e | 300 | 20 € |\n| Total | 302 | 8 000 € |\n",
+		"d'un montant de":                  "2 lots d'un montant de 1 000 €, soit 2 000 €\n300 lots d'un montant de 20 €, soit 6 000 €\nsoit au total 302 lots d'un montant de 8 000 €\n",
+		"a list with dashes":               "- 2 lots à 1 000 € ;\n- 300 lots à 20 € ;\n- soit 302 lots, pour un montant total de 8 000 €.\n",
+		"count in brackets":                "1 000 € (2 lots)\n20 € (300 lots)\nTotal : 302 lots, 8 000 €\n",
+		"English":                          "Number of prizes | Prize amount | Total\n2 | €1,000 | €2,000\n300 | €20 | €6,000\nTotal 302 | | €8,000\n",
+		"Dutch":                            "Aantal loten | Bedrag van de loten (euro) | Totaal bedrag (euro)\n2 | 1.000 | 2.000\n300 | 20 | 6.000\nTOTAAL 302 | | 8.000\n",
+		"winning tickets":                  "| Nombre de billets gagnants | Montant du lot | Total |\n| 2 | 1 000 € | 2 000 € |\n| 300 | 20 € | 6 000 € |\n| TOTAL 302 | | 8 000 € |\n",
+		"EUR in front":                     "2 lots de EUR 1 000 : EUR 2 000\n300 lots de EUR 20 : EUR 6 000\n302 lots formant un total de EUR 8 000\n",
+		"HTML without a total row":         "<table><tr><td rowspan=2>Nombre de lots</td><td>Montant du lot</td></tr><tr><td>2 lots de</td><td>1 000&nbsp;€</td></tr><tr><td>300 lots de</td><td>20&nbsp;€</td></tr></table>302 lots formant un total de 8 000 €",
 	}
 	for name, table := range layouts {
 		t.Run(name, func(t *testing.T) {
@@ -81,6 +108,70 @@ func TestParseReadsTheSameTableInEveryLayout(t *testing.T) {
 				t.Errorf("id %q kind %q channel %q", g.ID, g.Kind, g.Channel)
 			}
 		})
+	}
+}
+
+func TestParseReadsBlockAndPriceInEveryWording(t *testing.T) {
+	texts := map[string]string{
+		"price words":    "Chaque émission est répartie en blocs de 10 000 tickets. Le prix de vente du ticket est de deux euros (2 €).",
+		"price unitaire": "Chaque émission est répartie en blocs de 10 000 tickets. Le prix unitaire du ticket est fixé à 2,00 €.",
+		"est de":         "Chaque émission est répartie en blocs de 10 000 tickets. Le prix de vente du ticket est de 2 €.",
+		"vendu":          "Chaque émission est répartie en blocs de 10 000 tickets. Le ticket est vendu 2 €.",
+		"au prix":        "Les tickets sont répartis en blocs de 10 000 tickets, vendus au prix de 2 € l'unité.",
+		"prix:":          "Bloc : 10 000 tickets. Prix : 2 €.",
+		"comporte":       "Chaque bloc comporte 10 000 tickets. Le prix de vente d'un ticket est fixé à 2 euros.",
+		"blocs chacun":   "L'émission est composée de blocs de 10.000 tickets chacun. Le prix de vente public du ticket est fixé à 2 euros.",
+		"10 mille":       "L'émission est répartie en blocs de 10 mille tickets. Le prix de vente du ticket est fixé à 2 euros.",
+		"mise":           "Chaque émission est répartie en blocs de 10 000 unités de jeu. La mise est fixée à 2 €.",
+		"2 EUR TTC":      "Chaque émission est répartie en blocs de 10 000 tickets. Prix du ticket : 2 EUR TTC.",
+		"bloc de = ":     "Taille du bloc : 10 000 tickets\nPrix du ticket : 2 €",
+		"multiples":      "Chaque émission est répartie en blocs de 10 000 tickets ou en blocs multiples de 10 000 tickets. Le prix de vente du ticket est fixé à 2 €.",
+	}
+	for name, text := range texts {
+		g := parse(t, "Règlement particulier du jeu « Essai »\n\n"+text+"\n\nArticle 3\nPour chaque bloc, le tableau de lots est le suivant :\n\n2 lots de 1 000 € : 2 000 €\n300 lots de 20 € : 6 000 €\n302 lots formant un total de 8 000 €\n\nArticle 4\n")
+		if len(g.Tables) != 1 || g.Status != game.Complete || g.Tables[0].BlockSize == nil || *g.Tables[0].BlockSize != 10_000 || g.Tables[0].Price == nil || *g.Tables[0].Price != 200 {
+			t.Errorf("%s: %+v", name, g)
+		}
+	}
+}
+
+func TestParseGuessesNoBlockAndNoPrice(t *testing.T) {
+	for name, text := range map[string]string{
+		"two sizes":         "Chaque émission est répartie en blocs de 10 000 tickets ou de 20 000 tickets, ou en blocs de 20 000 tickets. Le prix de vente du ticket est fixé à 2 €.",
+		"no size":           "Le prix de vente du ticket est fixé à 2 €.",
+		"a prize's price":   "Chaque émission est répartie en blocs de 10 000 tickets. Un voyage d'un prix de 2 000 €.",
+		"sold without sign": "Chaque émission est répartie en blocs de 10 000 tickets. Les tickets sont vendus 2 par 2.",
+	} {
+		g := parse(t, text+"\n2 lots de 1 000 € : 2 000 €\n300 lots de 20 € : 6 000 €\n302 lots formant un total de 8 000 €\n")
+		if len(g.Tables) != 1 || g.Tables[0].BlockSize != nil && g.Tables[0].Price != nil {
+			t.Errorf("%s: block %v, price %v", name, g.Tables[0].BlockSize, g.Tables[0].Price)
+		}
+	}
+}
+
+// CFP francs have no cents: a sum of 1 000 F CFP is 1000 minor units.
+func TestParseKnowsCurrenciesWithoutCents(t *testing.T) {
+	g := parse(t, strings.ReplaceAll(frame, "2 €", "200 F CFP")+"2 lots de 1 000 F CFP : 2 000 F CFP\n300 lots de 20 F CFP : 6 000 F CFP\n302 lots formant un total de 8 000 F CFP\n")
+	if table := g.Tables[0]; g.Status != game.Complete || table.Currency != "XPF" || *table.Price != 200 || rows(table) != "2x1000 300x20" || *table.PrintedTotal != 8000 {
+		t.Errorf("%+v", table)
+	}
+	g = parse(t, frame+"2 lots de 1 000 F CFP : 2 000 F CFP\n300 lots de 20,50 F CFP : 6 150 F CFP\n302 lots formant un total de 8 150 F CFP\n")
+	if g.Status != game.Incomplete || !strings.Contains(codes(g), "rows-missing") {
+		t.Errorf("half a CFP franc: %s %s", g.Status, codes(g))
+	}
+}
+
+func TestParseAuditsChancesInEveryWording(t *testing.T) {
+	for _, chance := range []string{"%s", "1 sur %s", "1/%s", "1 chance sur %s"} {
+		table := func(second string) string {
+			return frame + "Montant | Nombre de lots | Probabilité\n1 000 € | 2 | " + fmt.Sprintf(chance, "5 000") + "\n20 € | 300 | " + fmt.Sprintf(chance, second) + "\nTotal : 302 lots, 8 000 €\n"
+		}
+		if g := parse(t, table("33,33")); codes(g) != "" || rows(g.Tables[0]) != "2x100000 300x2000" || g.Status != game.Complete {
+			t.Errorf("%q: %s, %s", chance, codes(g), rows(g.Tables[0]))
+		}
+		if g := parse(t, table("34,33")); codes(g) != "row-total" {
+			t.Errorf("%q: a wrong chance: %q", chance, codes(g))
+		}
 	}
 }
 

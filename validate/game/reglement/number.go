@@ -12,9 +12,12 @@ import (
 // digit; it stands where a zero was in some old texts.
 const run = `[0-9](?:[ .,]?[0-9°])*`
 
+// lots are the words for prizes that may follow their number.
+const lots = `lots?|loten|gains?|primes?|gagnants?|(?:tickets?|billets?) gagnants?`
+
 // sign matches a currency after or before a number, and the marks that stand
 // where a lost euro sign was.
-const sign = `€|EUR(?:OS?)?\b|[Ee]uros?\b|FRF\b|FF?\b|[Ff]rancs?\b|CHF\b|USD\b|GBP\b|£|\$|[¤?\x{fffd}]`
+const sign = `€|EUR(?:OS?)?\b|[Ee]uros?\b|FRF\b|XPF\b|F\.? ?CFP\b|FF?\b|[Ff]rancs?\b|CHF\b|USD\b|GBP\b|£|\$|[¤?\x{fffd}]`
 
 var (
 	leadingRun  = regexp.MustCompile(`^` + run)
@@ -182,6 +185,8 @@ func currencyOf(text string) string {
 		return "FRF"
 	case "chf":
 		return "CHF"
+	case "xpf", "f cfp", "fcfp", "f. cfp", "f.cfp":
+		return "XPF"
 	case "usd", "$":
 		return "USD"
 	case "gbp", "£":

@@ -34,7 +34,8 @@ type draft struct {
 	sums     []sumPlace
 	rowsAt   []int
 	odds     []oddsPlace
-	end      int // where its last piece is
+	doubted  []int // indexes of findings about cells that may have been a row
+	end      int   // where its last piece is
 }
 
 // sumPlace remembers a sum's sign, to tell lost ones from a table without signs.
@@ -65,17 +66,18 @@ type tableReader struct {
 }
 
 var (
-	rowHead    = regexp.MustCompile(`^(?:(?i:soit|et|ou)\s+)?(` + run + `) ?(?i:lots?|loten)\b(.*)$`)
-	lotForm    = regexp.MustCompile(`^(?:(?i:soit|et|ou)\s+)?` + run + ` ?(?i:(lots)|lot)\b`)
+	rowHead    = regexp.MustCompile(`^(?:(?i:soit|et|ou)\s+)?(` + run + `) ?(?i:` + lots + `)\b(.*)$`)
+	lotForm    = regexp.MustCompile(`^(?:(?i:soit|et|ou)\s+)?` + run + ` ?(?i:(lots|gains|primes)|lot|gain|prime)\b`)
 	totalTail  = regexp.MustCompile(`(?i)^[ ,]*(?:formant|pour un|pour [0-9]|représentant|soit|au total|d'une valeur totale|en tout|totalisant|voor een totaal)\b.*?(?:de|van|:|soit|total)?\s*(` + run + `.*)?$`)
 	amountTail = regexp.MustCompile(`(?i)^ ?(?:en (?:numéraire|espèces)\s*)?(?:d'un montant (?:de )?|d'une valeur (?:unitaire )?de |de\b|d'|à|van|of|[:x×])? ?(.*)$`)
-	totalLabel = regexp.MustCompile(`(?i)^(?:soit(?: un)? )?(?:total|totaal|totaux|ensemble)\b|^(?:TOTAL|TOTAAL)`)
+	totalLabel = regexp.MustCompile(`(?i)^(?:soit,? )?(?:un )?(?:au total|en tout|total|totaal|totaux|ensemble)\b|^(?:TOTAL|TOTAAL)`)
 	labelWords = regexp.MustCompile(`^[^0-9]*`)
 	trailing   = regexp.MustCompile(`^(?:chacune?s?)?[ ,;.]*(?:et|soit(?: un total de)?)?$`) // words that may follow a row in a list
 	amountOnly = regexp.MustCompile(`^[^:x×]+[:x×]$`)
-	oneLot     = regexp.MustCompile(`(?i)^une? (lot\b.*)$`)
+	countWord  = regexp.MustCompile(`(?i)^(une?|deux|trois|quatre|cinq|six|sept|huit|neuf|dix) ((?:` + lots + `)\b.*)$`)
+	oneChance  = regexp.MustCompile(`(?i)^(?:une?|1) ?(?:chance)? ?(?:sur|/|:|op|in) ?`)
 	aside      = regexp.MustCompile(`\([^()]*\)`)
-	lotWord    = regexp.MustCompile(`(?i)\b(?:lots?|loten)\b`)
+	lotWord    = regexp.MustCompile(`(?i)\b(?:` + lots + `)\b`)
 	endMark    = regexp.MustCompile(`(?i)^(?:article|art\.) ?[0-9]|^[0-9]+\.[0-9]`)
 	elsewhere  = regexp.MustCompile(`(?i)consulter le tableau|encart "?version PDF|tableau (?:ci-dessous|ci-après)`)
 	stakeTail  = regexp.MustCompile(`(?i)\b(?:mises?|unités? de jeu|tickets?|prises? de jeu)\b[^.;|]{0,30}? (?:de|à) (` + run + `[^|]*)`)
@@ -84,7 +86,8 @@ var (
 	headerOdds   = regexp.MustCompile(`(?i)\bchances?\b|winstkans|probabilité|\bodds\b`)
 	headerTotal  = regexp.MustCompile(`(?i)\btota(?:l|ux|al)\b`)
 	headerCount  = regexp.MustCompile(`(?i)\b(?:nombre|nb|aantal|number|quantité)\b.*\b(?:lots?|loten|prix|prizes|gagnants?|gains)\b`)
-	headerAmount = regexp.MustCompile(`(?i)\b(?:montants?|bedrag|valeur|amount)\b`)
+	headerAmount = regexp.MustCompile(`(?i)\b(?:montants?|bedrag|valeur|amount)\b|^gains?(?: unitaires?)?$|^(?:lot|prix|prize)s?$`)
+	bareCount    = regexp.MustCompile(`(?i)^(?:lots|nombre|gagnants|quantité|winners)$`)
 )
 
 // tables reads the prize tables into g, with the findings of each.
@@ -104,6 +107,7 @@ func (d *document) tables(g *game.Game) {
 	}
 	for i, t := range r.tables {
 		t.complete(f, len(r.tables))
+		t.settleDoubts()
 		t.judgeUnits(d, f.currency)
 		t.judgeOdds(d)
 		t.judgeEnd(d, r.refers)
@@ -139,9 +143,11 @@ func (r *tableReader) step(i int) int {
 		r.open.roles, r.open.header, r.open.end = roles, currency, c.at
 		return i + n
 	}
-	if m := oneLot.FindStringSubmatch(c.text); m != nil && r.active() {
-		c.text = "1 " + m[1]
-		r.cells[i].text = c.text
+	if m := countWord.FindStringSubmatch(c.text); m != nil {
+		if n, ok := smallNumber(m[1]); ok && (n > 1 || r.active()) {
+			c.text = fmt.Sprint(n, " ", m[2])
+			r.cells[i].text = c.text
+		}
 	}
 	if next := r.amountFirst(i); next > i {
 		return next
@@ -224,7 +230,7 @@ func headerRole(c cell) (role, bool) {
 		return 0, false
 	case headerTotal.MatchString(c.text):
 		return total, true
-	case headerCount.MatchString(c.text), strings.EqualFold(c.text, "lots"):
+	case headerCount.MatchString(c.text), bareCount.MatchString(c.text):
 		return count, true
 	case headerAmount.MatchString(c.text):
 		return amount, true
@@ -333,7 +339,7 @@ func (r *tableReader) amountFirst(i int) int {
 // skipOdds takes the cell of a column of chances, which no row total is.
 func (r *tableReader) skipOdds(next *int) {
 	if slices.Contains(r.open.roles, odds) && *next < len(r.cells) {
-		if s, ok := wholeSum(r.cells[*next].text); ok {
+		if s, ok := chanceOf(r.cells[*next].text); ok {
 			r.open.odds = append(r.open.odds, oddsPlace{s, len(r.open.Rows), r.cells[*next].at})
 			*next++
 		}
@@ -599,6 +605,7 @@ func (r *tableReader) columns(i int) int {
 		}
 		text := strings.TrimSpace(r.cells[next].text)
 		value, ok := wholeSum(text)
+		one, chance := chanceOf(text)
 		switch {
 		case what == count:
 			printed = leadingRun.FindString(text)
@@ -611,14 +618,19 @@ func (r *tableReader) columns(i int) int {
 			words = text
 		case what == total && ok:
 			rowTotal = &value
-		case what == odds && ok:
-			r.open.odds = append(r.open.odds, oddsPlace{value, len(r.open.Rows), r.cells[next].at})
+		case what == odds && chance:
+			r.open.odds = append(r.open.odds, oddsPlace{one, len(r.open.Rows), r.cells[next].at})
 		case what == total && strings.ContainsAny(text, "0123456789"):
 			raw = text
 		}
 		next++
 	}
 	switch {
+	case s != nil && counted && r.sumsUp(n, *s):
+		r.open.setCount(n, r.doc.line(first.at))
+		r.readTotal(*s, first.at, i+2)
+		r.open.closed, r.open.end = true, first.at
+		return i + 2
 	case s != nil && printed != "":
 		r.addRow(first, n, counted, printed, *s, rowTotal, raw)
 	case counted && n > 0 && words != "" && !strings.ContainsAny(words[:1], "0123456789"):
@@ -628,6 +640,20 @@ func (r *tableReader) columns(i int) int {
 	}
 	r.open.end = first.at
 	return next
+}
+
+// sumsUp reports whether a row with no label is the table's total: its count and its sum
+// are those of all rows before it, of which there are several.
+func (r *tableReader) sumsUp(n int64, s sum) bool {
+	value, exact := s.minor()
+	count, err := r.open.Count()
+	total, err2 := r.open.Total()
+	return exact && len(r.open.Rows) > 1 && err == nil && err2 == nil && n == count && value == total
+}
+
+// chanceOf reads a printed chance: "33,33", "1 sur 33,33", "1/5 000".
+func chanceOf(text string) (sum, bool) {
+	return wholeSum(strings.TrimSpace(oneChance.ReplaceAllString(text, "")))
 }
 
 // junk passes a cell that is no part of a table. An open table goes on behind
@@ -672,6 +698,7 @@ func (r *tableReader) skipped(from, to int) {
 	for _, c := range r.cells[from:to] {
 		_, isSum := wholeSum(c.text)
 		if isSum || lotWord.MatchString(c.text) && !headerCount.MatchString(c.text) {
+			r.open.doubted = append(r.open.doubted, len(r.open.findings))
 			r.open.add(game.RowsMissing, -1, c.text, "", fmt.Sprintf("line %d: %q looks like a part of a row that cannot be read; look at the printed text", r.doc.line(c.at), c.text))
 			return
 		}

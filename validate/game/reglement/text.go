@@ -29,6 +29,12 @@ var (
 	cellTag  = regexp.MustCompile(`(?i)</?(?:td|th|tr|p|br|div|li|h[1-6]|table|caption)(?:\s[^<>\n]*)?/?>`)
 	otherTag = regexp.MustCompile(`(?i)</?(?:b|i|u|em|strong|span|a|font|tbody|thead|center|sup|sub|ul|ol|html|body|head|pre|small|colgroup|col)(?:\s[^<>\n]*)?/?>`)
 
+	// Ways of writing that are made regular before anything is read.
+	apostrophe = regexp.MustCompile(`([0-9])'([0-9]{3})\b`)                                                      // Swiss: 1'000
+	noCents    = regexp.MustCompile(`([0-9])(?:,|\.)[-–—]{1,2}(\s|€|$)`)                                         // 20,- €
+	multiplied = regexp.MustCompile(`(?m)^([ \-–•*|]*)(` + run + `) ?[x×] ?((?:` + run + `) ?(?:` + sign + `))`) // 300 x 20 €
+	bracketed  = regexp.MustCompile(`(?mi)^((?:` + run + `) ?(?:` + sign + `)) ?\(((?:` + run + `) lots?)\)`)    // 20 € (300 lots)
+
 	separator = regexp.MustCompile(`[|\n]| {2,}`)
 )
 
@@ -55,6 +61,11 @@ func normalize(text string) *document {
 		}
 		return r
 	}, norm.NFC.String(text))
+	text = apostrophe.ReplaceAllString(apostrophe.ReplaceAllString(text, "$1 $2"), "$1 $2") // twice: groups share their digits
+	text = noCents.ReplaceAllString(text, "$1$2")
+	text = semicolons(text)
+	text = multiplied.ReplaceAllString(text, "${1}${2} lots de ${3}")
+	text = bracketed.ReplaceAllString(text, "$1 : $2")
 	doc := &document{text: text, lines: []int{0}}
 	for i := range len(text) {
 		if text[i] == '\n' {
@@ -62,6 +73,26 @@ func normalize(text string) *document {
 		}
 	}
 	return doc
+}
+
+// semicolons turns the semicolons of a CSV table into separators of cells: three lines
+// and more, one after the other, with the same number of them.
+func semicolons(text string) string {
+	lines := strings.Split(text, "\n")
+	for from := 0; from < len(lines); {
+		n := strings.Count(lines[from], ";")
+		to := from + 1
+		for n > 0 && to < len(lines) && strings.Count(lines[to], ";") == n {
+			to++
+		}
+		if n > 0 && to-from >= 3 && !strings.HasSuffix(strings.TrimSpace(lines[from]), ";") {
+			for i := from; i < to; i++ {
+				lines[i] = strings.ReplaceAll(lines[i], ";", "|")
+			}
+		}
+		from = to
+	}
+	return strings.Join(lines, "\n")
 }
 
 // line is the number of the line at a byte offset, from 1.
@@ -112,6 +143,6 @@ func appendCell(out []cell, text string, at int) []cell {
 }
 
 var (
-	rowStart   = regexp.MustCompile(`(` + run + `) ?(?i:lots?|loten)\b`)
+	rowStart   = regexp.MustCompile(`(` + run + `) ?(?i:` + lots + `)\b`)
 	articleEnd = regexp.MustCompile(`(?i)\bart(?:icle|\.)\s*$`)
 )

@@ -140,6 +140,57 @@ func (t *draft) complete(f figures, tables int) {
 	if t.Currency == "" && len(t.sums)+len(t.NonCash) > 0 || t.Currency == "" && t.Price != nil {
 		t.Currency = f.currency
 	}
+	if !t.rescale() {
+		t.add(game.RowsMissing, -1, "", "", fmt.Sprintf("a sum of the table is no whole number of the smallest unit of %s", t.Currency))
+	}
+}
+
+// settleDoubts drops the findings about cells that looked like a part of a row, such as
+// a page number, when both printed totals prove that no row is missing.
+func (t *draft) settleDoubts() {
+	count, err := t.Count()
+	total, err2 := t.Total()
+	if err != nil || err2 != nil || len(t.NonCash) > 0 || t.PrintedCount == nil || *t.PrintedCount != count || t.PrintedTotal == nil || *t.PrintedTotal != total {
+		return
+	}
+	for _, i := range slices.Backward(t.doubted) {
+		t.findings = slices.Delete(t.findings, i, i+1)
+	}
+}
+
+// rescale turns hundredths into the minor units of a currency that has other decimals
+// than two (XPF has none). It reports false when a sum is no whole number of them.
+func (t *draft) rescale() bool {
+	exact := true
+	scale := func(a *money.Amount) {
+		switch money.Exponent(t.Currency) {
+		case 0:
+			exact = exact && *a%100 == 0
+			*a /= 100
+		case 3:
+			n, err := a.Times(10)
+			exact = exact && err == nil
+			*a = n
+		}
+	}
+	copied := func(a **money.Amount) {
+		if *a != nil {
+			n := **a
+			scale(&n)
+			*a = &n
+		}
+	}
+	copied(&t.Price)
+	copied(&t.Stake)
+	copied(&t.PrintedTotal)
+	for i := range t.Rows {
+		scale(&t.Rows[i].Amount)
+		copied(&t.Rows[i].PrintedTotal)
+	}
+	for i := range t.NonCash {
+		copied(&t.NonCash[i].Amount)
+	}
+	return exact
 }
 
 // judgeOdds compares the printed chances with the block and the counts. They

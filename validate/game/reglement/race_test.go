@@ -1,0 +1,5 @@
+//go:build race
+
+package reglement
+
+const race = true
