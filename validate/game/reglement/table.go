@@ -78,7 +78,7 @@ var (
 	oneChance  = regexp.MustCompile(`(?i)^(?:une?|1) ?(?:chance)? ?(?:sur|/|:|op|in) ?`)
 	aside      = regexp.MustCompile(`\([^()]*\)`)
 	lotWord    = regexp.MustCompile(`(?i)\b(?:` + lots + `)\b`)
-	endMark    = regexp.MustCompile(`(?i)^(?:article|art\.) ?[0-9]|^[0-9]+\.[0-9]`)
+	endMark    = regexp.MustCompile(`(?i)^(?:article|art\.) ?[0-9]|^[0-9]{1,2}(?:\.[0-9]{1,2}){1,4}\.?(?:\s+[^0-9\s€]|$)`) // "4.2.1. Le joueur", not "40.000 €"
 	elsewhere  = regexp.MustCompile(`(?i)consulter le tableau|encart "?version PDF|tableau (?:ci-dessous|ci-après)`)
 	stakeTail  = regexp.MustCompile(`(?i)\b(?:mises?|unités? de jeu|tickets?|prises? de jeu)\b[^.;|]{0,30}? (?:de|à) (` + run + `[^|]*)`)
 
