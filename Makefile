@@ -40,6 +40,7 @@ check: ## formatting, vet, static analysis, a tidy go.mod
 
 race: ## all tests with the race detector
 	CI=$${CI:-} $(GO) test -race -timeout 15m ./...
+	CI=$${CI:-} $(GO) test -timeout 5m ./validate/game/rules # what the detector makes too slow: see uniform_test.go
 
 lint: check
 

@@ -29,13 +29,7 @@ type bingoClass struct {
 
 const bingoClasses = 2 * (bingoRows + 1)
 
-func (c bingoClass) index() int {
-	if c.yellow {
-		return 2*c.lines + 1
-	}
-	return 2 * c.lines
-}
-
+// bingoClassAt is the class number i: two for each number of lines.
 func bingoClassAt(i int) bingoClass { return bingoClass{i / 2, i%2 == 1} }
 
 // bingoGroup are the covered cells that a row may have with the same effect.

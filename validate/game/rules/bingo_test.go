@@ -3,7 +3,6 @@ package rules
 import (
 	"bytes"
 	"errors"
-	"math/bits"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -290,91 +289,6 @@ func (b *Bingo) sameParts(got Result, way int) string {
 }
 
 func (b *Bingo) settingsWay(i int) BingoWay { return b.makers[i].way }
-
-// bingoShape is what tells tickets of one way apart but for the names of the numbers.
-type bingoShape struct{ covered, widest, first int }
-
-func (b *Bingo) shape(x *bingoTicket) (w BingoWay, s bingoShape) {
-	balls, _ := b.balls(x)
-	s.first = -1
-	for c := range x.cards {
-		covered, _ := x.covered(c, balls)
-		n := bits.OnesCount32(covered)
-		s.covered += n
-		s.widest = max(s.widest, n)
-		lines := b.lines(covered)
-		if w.Lines += lines; lines > 0 && s.first < 0 {
-			for r, row := range b.rows {
-				if row != 0 && covered&row == row {
-					s.first = r
-				}
-			}
-		}
-		if covered&b.yellow == b.yellow {
-			w.BonusCards++
-			if !b.settings.BonusPerCard {
-				w.BonusCards = 1
-			}
-		}
-	}
-	return w, s
-}
-
-// TestBingoDrawsLikeTicketsPickedFromAllTickets makes tickets at random with no thought
-// of prizes, keeps those of each way, and compares their shapes with Draw's. It knows
-// nothing of Draw's arithmetic.
-func TestBingoDrawsLikeTicketsPickedFromAllTickets(t *testing.T) {
-	for _, name := range []string{"our reading", "star breaks", "corners"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b, rng := newBingo(t, bingoSwitches[name]), fixed(4)
-			free := map[BingoWay]map[bingoShape]int{}
-			for range 300_000 {
-				x := freeBingo(rng)
-				w, s := b.shape(&x)
-				if free[w] == nil {
-					free[w] = map[bingoShape]int{}
-				}
-				free[w][s]++
-			}
-			for i := range b.Ways() {
-				w := b.settingsWay(i)
-				all := 0
-				for _, n := range free[BingoWay{Lines: w.Lines, BonusCards: w.BonusCards}] {
-					all += n
-				}
-				if w.Game2 > 0 || all < 200 {
-					continue
-				}
-				drawn := map[bingoShape]int{}
-				for range 20_000 {
-					var x bingoTicket
-					if err := b.parse(b.Draw(nil, i, rng), &x); err != nil {
-						t.Fatal(err)
-					}
-					_, s := b.shape(&x)
-					drawn[s]++
-				}
-				checkSame(t, b.Ways()[i].Name, free[BingoWay{Lines: w.Lines, BonusCards: w.BonusCards}], drawn)
-			}
-		})
-	}
-}
-
-// freeBingo is one of all tickets.
-func freeBingo(rng *rand.Rand) (x bingoTicket) {
-	var numbers [bingoNumbers]uint8
-	for i := range numbers {
-		numbers[i] = uint8(i + 1)
-	}
-	rng.Shuffle(bingoNumbers, func(i, j int) { numbers[i], numbers[j] = numbers[j], numbers[i] })
-	copy(x.balls[:], numbers[:])
-	for c := range x.cards {
-		rng.Shuffle(bingoNumbers, func(i, j int) { numbers[i], numbers[j] = numbers[j], numbers[i] })
-		copy(x.cards[c][:], numbers[:])
-	}
-	return x
-}
 
 func TestBingoDrawsEveryNumberPlaceAndSymbolEqually(t *testing.T) {
 	b, rng := newBingo(t, nil), fixed(5)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -299,110 +298,6 @@ func crossParts(r Result) string {
 
 func crossWayParts(w CrossingoWay) string {
 	return fmt.Sprint(len(w.Lines), len(w.Doubled), len(w.Sums), len(w.Extra))
-}
-
-// crossShape is what tells units of one way apart but for the names of the numbers.
-type crossShape struct{ matched, at, goldenIn int }
-
-// shape says how many numbers match, when the line became whole, and how many of its
-// numbers are golden.
-func (c *Crossingo) shape(u *crossUnit, line int) (s crossShape) {
-	cell := map[uint8]int{}
-	for i, n := range u.grid {
-		cell[n] = i
-	}
-	b := newCrossBoard()
-	s.at = -1
-	for i := range u.elements {
-		switch e := &u.elements[i]; e.kind {
-		case crossExchanger:
-			b.exchange(i%crossSide, e.from)
-		case crossNumber, crossGolden:
-			k, ok := cell[e.number]
-			if !ok {
-				continue
-			}
-			s.matched++
-			b.symbol |= 1 << k
-			if e.kind == crossGolden {
-				s.goldenIn++
-			}
-		}
-		if s.at < 0 && b.symbol&b.lines[line] == b.lines[line] {
-			s.at = i
-		}
-	}
-	return s
-}
-
-// TestCrossingoDrawsLikeUnitsPickedFromAllUnits fixes the places of the kinds and the
-// exchangers, draws numbers with no thought of prizes, keeps the units in which one line
-// wins and no other, and compares with what Draw makes of the same places.
-func TestCrossingoDrawsLikeUnitsPickedFromAllUnits(t *testing.T) {
-	for name, change := range crossSwitches {
-		if name == "four exactly" {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := newCross(t, func(s *CrossingoSettings) {
-				s.Numbers = 30
-				if change != nil {
-					change(s)
-				}
-			})
-			rng := fixed(11)
-			base := losingCross()
-			base.exchange(17, 1, 0, 3, 2, 4) // late, so that lines of both epochs are won, and share cells
-			base.exchange(20, 2, 0, 1, 4, 3)
-			base.exchange(23, 1, 0, 2, 4, 3)
-			base.elements[3].kind, base.elements[14].kind = crossGolden, crossGolden
-			free := map[[crossLines]int64]map[crossShape]int{}
-			for range 250_000 {
-				u := base
-				u.freeNumbers(c.settings.Numbers, rng)
-				want := c.play(&u)
-				if free[want] == nil {
-					free[want] = map[crossShape]int{}
-				}
-				free[want][c.shape(&u, crossLast(want))]++
-			}
-			for _, want := range [][crossLines]int64{{}, {0: 1}, {1: 2}, {7: 1}, {10: 1}, {1: 1, 7: 1}, {0: 1, 1: 1}} {
-				drawn := map[crossShape]int{}
-				for range 4000 {
-					u := base
-					c.drawNumbers(&u, want, rng)
-					drawn[c.shape(&u, crossLast(want))]++
-				}
-				checkSame(t, fmt.Sprint(name, want), free[want], drawn)
-			}
-		})
-	}
-}
-
-// crossLast is the last line that wins.
-func crossLast(won [crossLines]int64) (line int) {
-	for l, f := range won {
-		if f > 0 {
-			line = l
-		}
-	}
-	return line
-}
-
-func (u *crossUnit) freeNumbers(numbers int, rng *rand.Rand) {
-	var grid, found [99]uint8
-	for i := range numbers {
-		grid[i], found[i] = uint8(i+1), uint8(i+1)
-	}
-	shuffle(rng, grid[:numbers], crossCells)
-	shuffle(rng, found[:numbers], crossElements)
-	copy(u.grid[:], grid[:])
-	for i := range u.elements {
-		if e := &u.elements[i]; e.kind == crossNumber || e.kind == crossGolden {
-			e.number = found[i]
-		}
-	}
 }
 
 func TestCrossingoDrawsEveryNumberLinePlaceAndSymbolEqually(t *testing.T) {
