@@ -24,7 +24,7 @@ import (
 )
 
 func blockCommand() *cobra.Command {
-	return cli.Group("block", "Make sample tickets and seal a block's tickets into a manifest", blockSampleCommand(), blockSealCommand())
+	return cli.Group("block", "Make sample tickets and seal a block's tickets into a manifest", blockSampleCommand(), blockSealCommand(), blockCosignCommand())
 }
 
 // which names a block of a game, as both commands take it.
@@ -328,7 +328,7 @@ type sealAnswer struct {
 
 func blockSealCommand() *cobra.Command {
 	var w which
-	var tickets, key, out, reissue, public, symbols, rulesFile string
+	var tickets, key, out, reissue, public, symbols, rulesFile, missing string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "seal --game G --tickets FILE.csv|- --key FILE --out FILE.manifest",
@@ -366,6 +366,9 @@ on it (header pack,ticket,symbols, any order), and the first line that disagrees
 				in = f
 			}
 			order := w.order(p, signer)
+			if order.Missing, err = readMissing(missing); err != nil {
+				return err
+			}
 			if symbols != "" {
 				if order.Rules, err = readRules(p.game, p.table, rulesFile); err != nil {
 					return err
@@ -394,6 +397,7 @@ on it (header pack,ticket,symbols, any order), and the first line that disagrees
 	}
 	w.flags(cmd)
 	cmd.Flags().StringVar(&tickets, "tickets", "", "the tickets' `file`, - for standard input")
+	cmd.Flags().StringVar(&missing, "allow-missing", "", "`tickets` that were never delivered: 12:3,12:7-9,15 (pack 15 whole), or @FILE")
 	cmd.Flags().StringVar(&symbols, "symbols", "", "`file` of the tickets' symbols, from which every prize is recomputed")
 	cmd.Flags().StringVar(&rulesFile, "rules", "", "`file` of the rules' settings in place of the shipped ones")
 	cmd.Flags().StringVar(&key, "key", "", "`file` of the secret signing key")
@@ -402,6 +406,95 @@ on it (header pack,ticket,symbols, any order), and the first line that disagrees
 	cmd.Flags().StringVar(&public, "pub", "", "with --reissue: `file` of the public key that signed it")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the answer as JSON")
 	return cmd
+}
+
+type cosignAnswer struct {
+	File    string `json:"file"`
+	SHA256  string `json:"sha256"`
+	BlockID string `json:"block_id"`
+	Game    string `json:"game"`
+	Number  int    `json:"block"`
+	Tickets int64  `json:"tickets"`
+	Prizes  int64  `json:"prizes"`
+	Total   int64  `json:"total_minor"`
+	First   bool   `json:"first_signature_checked"`
+}
+
+func blockCosignCommand() *cobra.Command {
+	var key, public string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "cosign FILE.manifest --key FILE",
+		Short: "Add a second person's signature to a sealed manifest",
+		Long: `Prove the whole file against its signed root, then add a signature of another key.
+Terminals whose configuration wants two signatures open no manifest with one. With --pub
+the first signature is checked before; without it, compare what is printed with what the
+first signer printed. The file gets another hash: publish it after this.`,
+		Example: `  central block cosign bingo-1.manifest --key keys/second.key --pub keys/lottery.pub`,
+		Args:    cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if key == "" {
+				return cli.Usagef("--key is missing: the secret key of the second signer")
+			}
+			if _, err := readSigner(key); err != nil {
+				return err
+			}
+			secret, err := os.ReadFile(key)
+			if err != nil {
+				return err
+			}
+			first := ""
+			if public != "" {
+				if first, err = cli.ReadPublicKey(public); err != nil {
+					return err
+				}
+			}
+			h, err := seal.Cosign(cmd.Context(), args[0], string(secret), first)
+			if err != nil {
+				return err
+			}
+			sum, err := manifest.FileSHA256(args[0])
+			if err != nil {
+				return err
+			}
+			a := cosignAnswer{File: args[0], SHA256: sum, BlockID: h.Block.String(), Game: h.Game, Number: h.Number, Tickets: h.Tickets, First: first != ""}
+			for _, t := range h.Tiers {
+				product, err := t.Amount.Times(t.Count)
+				if err != nil {
+					return err
+				}
+				a.Prizes += t.Count
+				a.Total += int64(product)
+			}
+			if asJSON {
+				return cli.JSON(cmd.OutOrStdout(), a)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: signed a second time\nblock %d of %s, id %s: %d tickets, %d prizes, %s\nsha256 %s\n", a.File, a.Number, a.Game, a.BlockID,
+				a.Tickets, a.Prizes, money.Text(money.Amount(a.Total), h.Currency, money.English, money.Receipt), a.SHA256)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&key, "key", "", "`file` of the second signer's secret key")
+	cmd.Flags().StringVar(&public, "pub", "", "`file` of the first signer's public key, to check that signature")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the answer as JSON")
+	return cmd
+}
+
+// readMissing reads --allow-missing: a list, or the name of a file that holds one.
+func readMissing(text string) ([]seal.Missing, error) {
+	name, file := strings.CutPrefix(text, "@")
+	if file {
+		list, err := readBounded(name)
+		if err != nil {
+			return nil, err
+		}
+		text = string(list)
+	}
+	missing, err := seal.ParseMissing(text)
+	if err != nil {
+		return nil, cli.Usagef("--allow-missing: %v", err)
+	}
+	return missing, nil
 }
 
 // readIssue reads the header of the issue before.

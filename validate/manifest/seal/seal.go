@@ -52,6 +52,9 @@ type Order struct {
 	Prizes func(tickets int64) (tiers []manifest.Tier, scaled bool, err error)
 	Layout ticket.Layout
 	Signer note.Signer
+	// Missing names the tickets that were never printed or were destroyed at the printer's.
+	// They get random bytes in place of a tag, so that no code of them is authentic.
+	Missing []Missing
 	// Symbols is symbols.csv: every ticket's prize is recomputed from its symbols by
 	// Rules before anything is sealed. Nil seals the prizes of tickets.csv as they are.
 	Symbols io.Reader
@@ -137,8 +140,8 @@ func (a *arranged) name(o Order) error {
 // arranged are the tickets of one block in the order of their index.
 type arranged struct {
 	header manifest.Header
-	at     func(index int64) *record
-	tier   []uint8 // by index
+	at     func(index int64) *record // nil for a missing ticket
+	tier   []uint8                   // by index
 }
 
 // arrange finds the block's shape, checks that each ticket stands in it once and that
@@ -157,14 +160,14 @@ func (l *ticketList) arrange(o Order) (*arranged, error) {
 			return nil, fmt.Errorf("the tickets carry game code %s, the emission has %s", game, want)
 		}
 	}
-	owner, h, err := l.place()
+	owner, h, err := l.place(o.Missing)
 	if err != nil {
 		return nil, err
 	}
 	if err := l.secretsDiffer(); err != nil {
 		return nil, err
 	}
-	tiers, scaled, err := o.Prizes(l.count)
+	tiers, scaled, err := o.Prizes(h.Tickets)
 	if err != nil {
 		return nil, err
 	}
@@ -173,14 +176,19 @@ func (l *ticketList) arrange(o Order) (*arranged, error) {
 	if err := h.Validate(); err != nil {
 		return nil, err
 	}
-	a := &arranged{header: h, at: func(i int64) *record { return l.record(int64(owner[i] - 1)) }}
+	a := &arranged{header: h, at: func(i int64) *record {
+		if owner[i] == 0 {
+			return nil
+		}
+		return l.record(int64(owner[i] - 1))
+	}}
 	a.tier, err = l.assignTiers(owner, tiers)
 	return a, err
 }
 
 // place finds which record stands at each index: packs numbered without a gap from
 // the lowest, all of one size, only the last shorter.
-func (l *ticketList) place() ([]uint32, manifest.Header, error) {
+func (l *ticketList) place(allowed []Missing) ([]uint32, manifest.Header, error) {
 	first := l.record(0)
 	lowPack, highPack, lowNumber, highNumber := first.pack, first.pack, first.number, first.number
 	for n := range l.count {
@@ -193,7 +201,7 @@ func (l *ticketList) place() ([]uint32, manifest.Header, error) {
 		return nil, h, fmt.Errorf("the lowest ticket number is %d: packs begin at ticket 0 or 1, so tickets are missing", lowNumber)
 	}
 	places := (int64(highPack-lowPack) + 1) * int64(h.PackSize)
-	if places > 2*l.count+int64(h.PackSize) {
+	if places > 2*l.count+int64(h.PackSize)+countMissing(allowed, h.PackSize) {
 		return nil, h, fmt.Errorf("%d tickets cannot fill the packs %d to %d of %d tickets: tickets are missing, or a pack number is wrong", l.count, lowPack, highPack, h.PackSize)
 	}
 	owner := make([]uint32, places) // record number + 1
@@ -205,22 +213,32 @@ func (l *ticketList) place() ([]uint32, manifest.Header, error) {
 		}
 		owner[i] = uint32(n + 1)
 	}
-	return owner[:l.count], h, missing(owner, h)
+	absent, err := absent(allowed, owner, h)
+	if err != nil {
+		return nil, h, err
+	}
+	if h.Tickets += int64(len(absent)); h.Tickets > int64(len(owner)) {
+		return nil, h, fmt.Errorf("%d tickets with those named as missing, but the packs hold %d", h.Tickets, len(owner))
+	}
+	return owner[:h.Tickets], h, gaps(owner, h, absent)
 }
 
-// missing names the tickets that tickets.csv lacks. Only the last pack may be shorter.
-func missing(owner []uint32, h manifest.Header) error {
+// gaps names the tickets that tickets.csv lacks and nobody said were missing. Only the
+// last pack may be shorter.
+func gaps(owner []uint32, h manifest.Header, absent map[int64]bool) error {
 	var names []string
-	gaps := int64(len(owner)) - h.Tickets
+	total := 0
 	for i := range h.Tickets {
-		if owner[i] == 0 && len(names) < maxFaults {
-			names = append(names, placeName(h, i))
+		if owner[i] == 0 && !absent[i] {
+			if total++; len(names) < maxFaults {
+				names = append(names, placeName(h, i))
+			}
 		}
 	}
-	if len(names) == 0 {
+	if total == 0 {
 		return nil
 	}
-	return fmt.Errorf("tickets.csv lacks tickets before the end of the block (%d places in packs of %d hold no ticket), among them:\n  %s", gaps, h.PackSize, strings.Join(names, "\n  "))
+	return fmt.Errorf("tickets.csv lacks %d tickets before the end of the block (packs of %d); name those that were never delivered with --allow-missing:\n  %s", total, h.PackSize, strings.Join(names, "\n  "))
 }
 
 // placeName names the ticket with an index.
@@ -271,6 +289,9 @@ func (l *ticketList) assignTiers(owner []uint32, tiers []manifest.Tier) ([]uint8
 	extra := map[money.Amount]int64{}
 	var unknown []string
 	for i, n := range owner {
+		if n == 0 {
+			continue
+		}
 		prize := l.prizes[l.record(int64(n-1)).prize]
 		if prize == 0 {
 			continue
@@ -462,6 +483,12 @@ func (a *arranged) chunk(c int) []byte {
 	width := a.header.Layout.Width(ticket.Secret)
 	var digits [maxSecret]byte
 	for i := first; i < last; i++ {
+		if a.at(i) == nil {
+			var noise [manifest.TagBytes]byte
+			_, _ = rand.Read(noise[:]) // never fails: crypto/rand ends the program instead
+			sealed = append(sealed, noise[:]...)
+			continue
+		}
 		secret := unpackSecret(a.at(i).secret, digits[:width])
 		sealed = appendTag(sealed, secret, a.header.Block, uint32(i), a.tier[i])
 	}

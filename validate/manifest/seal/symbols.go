@@ -74,7 +74,7 @@ func (a *arranged) checkSymbols(ctx context.Context, o Order) error {
 		return fault
 	case readErr != nil:
 		return fmt.Errorf("symbols.csv: %w", readErr)
-	case count < a.header.Tickets:
+	case count < a.delivered():
 		return a.withoutSymbols(seen, count)
 	}
 	return nil
@@ -102,7 +102,7 @@ func (a *arranged) evaluateLine(text []byte, r rules.Rules) drawn {
 	}
 	h := a.header
 	d := drawn{index: (p-int64(h.FirstPack))*int64(h.PackSize) + n - int64(h.FirstTicket)}
-	if p < int64(h.FirstPack) || n < int64(h.FirstTicket) || n >= int64(h.FirstTicket)+int64(h.PackSize) || d.index >= h.Tickets {
+	if p < int64(h.FirstPack) || n < int64(h.FirstTicket) || n >= int64(h.FirstTicket)+int64(h.PackSize) || d.index >= h.Tickets || a.at(d.index) == nil {
 		d.err = fmt.Errorf("pack %d ticket %d is not in tickets.csv", p, n)
 		return d
 	}
@@ -116,6 +116,16 @@ func (a *arranged) evaluateLine(text []byte, r rules.Rules) drawn {
 			result.Text(h.Currency, money.English), money.Text(want, h.Currency, money.English, money.Receipt))
 	}
 	return d
+}
+
+// delivered is how many tickets tickets.csv has.
+func (a *arranged) delivered() (n int64) {
+	for i := range a.header.Tickets {
+		if a.at(i) != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // prize is what tickets.csv gives the ticket.
@@ -143,11 +153,11 @@ func mark(seen []uint64, d drawn) error {
 func (a *arranged) withoutSymbols(seen []uint64, count int64) error {
 	var names []string
 	for i := int64(0); i < a.header.Tickets && len(names) < maxFaults; i++ {
-		if seen[i/64]&(1<<(i%64)) == 0 {
+		if seen[i/64]&(1<<(i%64)) == 0 && a.at(i) != nil {
 			names = append(names, placeName(a.header, i))
 		}
 	}
-	return fmt.Errorf("symbols.csv has %d of %d tickets, nothing was sealed; among those it lacks:\n  %s", count, a.header.Tickets, strings.Join(names, "\n  "))
+	return fmt.Errorf("symbols.csv has %d of %d tickets, nothing was sealed; among those it lacks:\n  %s", count, a.delivered(), strings.Join(names, "\n  "))
 }
 
 // smallNumber reads a number of up to ten digits.
