@@ -16,13 +16,18 @@ var (
 	emissionOf = regexp.MustCompile(`(?i)[ée]missions?\s+(?:de\s+tickets\s+)?(?:n\s?(?:os?|°s?|um[ée]ros?)?\.?\s*)?([0-9]{1,3})\b(?:\s*[=:]\s*([0-9]{3,6})\b)?`)
 	codeOf     = regexp.MustCompile(`(?i)\bcodes?[\s-]+jeux?\s*(?:est\s+(?:le\s+)?|n[o°]\s*)?[:=]?\s*([0-9]{3,6})\b`)
 	codeList   = regexp.MustCompile(`(?i)\bcodes?[\s-]+jeux?\s*:?\s*([0-9]{3,6}(?:\s*(?:,|et)\s*[0-9]{3,6})+)\b`)
-	numberList = regexp.MustCompile(`(?i)[ée]missions\s+(?:n\s?(?:os?|°s?)?\.?\s*)?([0-9]{1,3}(?:\s*(?:,|et)\s*[0-9]{1,3})+)\b`)
-	opensOn    = regexp.MustCompile(`(?i)(?:à\s+(?:compter|partir)\s+d[ue]|(?:mises?\s+)?en\s+vente\s+(?:[^.;\n]{0,30}?)?(?:le|du)|(?:diffusée?s?|disponibles?|commercialisée?s?)\s+(?:le|du)|première?\s+jour\s+de\s+vente\s*:?)\s*` + date)
+	numberList = regexp.MustCompile(`(?i)[ée]missions\s+(?:n\s?(?:os?|°s?)?\.?\s*)?([0-9]{1,3}(?:\s*(?:,|et)\s*(?:n\s?(?:os?|°s?)?\.?\s*)?[0-9]{1,3})+)\b`)
+	opensOn    = regexp.MustCompile(`(?i)(?:\b(?:vente|diffus\p{L}*|disponibles?|commercialis\p{L}*|possibles?|lanc\p{L}*)\b[^.;]{0,60}?(?:^|[\s,(])à\s+(?:compter|partir)\s+d[ue]|(?:mises?\s+)?en\s+vente\s+(?:[^.;\n]{0,30}?)?(?:le|du)|(?:diffusée?s?|disponibles?|commercialisée?s?)\s+(?:le|du)|première?\s+jour\s+de\s+vente\s*:?)\s*` + date)
 	closesOn   = regexp.MustCompile(`(?i)(?:\bcl(?:ôtur|otur|os)\p{L}*|\bfin\s+de\s+(?:la\s+)?(?:commercialisation|vente)|\barrêt\s+de\s+(?:la\s+)?(?:commercialisation|vente)|\bdate\s+limite\s+de\s+vente|\bne\s+ser(?:a|ont)\s+plus\s+(?:vendu|commercialisé)\p{L}*)[^.;]{0,80}?` + date)
 	spanOf     = regexp.MustCompile(`(?i)\b(?:vente|diffusion|commercialisation|émission|emission)\b[^.;]{0,40}?\bdu\s+` + day + `(?:\s+` + month + `(?:\s+([0-9]{4}))?)?\s+au\s+` + date)
 	gameBehind = regexp.MustCompile(`(?i)^[^.;«"“]{0,40}?\bjeux?\s+(?:dénommés?\s+)?` + quoted)
 	gameBefore = regexp.MustCompile(quoted + `[^«"“]*$`)
 	bareBefore = regexp.MustCompile(`(?:^|[\n;,.]\s*|\bet\s+)-?\s*(\p{Lu}[\p{Lu}\p{Nd} '’-]{2,40}?)\s*[:,(]?\s*$`)
+)
+
+var (
+	payingDate = regexp.MustCompile(`(?i)payab|paiement|forclu|réclam|présent`) // the end of the claim period, not of the sale
+	notYet     = regexp.MustCompile(`(?i)\bn(?:e\s|')\S*\s*\S*\s*pas\b`)
 )
 
 const (
@@ -32,6 +37,9 @@ const (
 	// date has five groups: day, month and year in words, or day.month.year in figures.
 	date = `(?:` + day + `\s+` + month + `\s+([0-9]{4})|` + weekday + `([0-9]{1,2})[./-]([0-9]{1,2})[./-]([0-9]{4}))\b`
 )
+
+// maxName bounds how far before its emission a game is named, in bytes.
+const maxName = 200
 
 // maxEmission bounds the text that belongs to an emission, in bytes.
 const maxEmission = 400
@@ -98,17 +106,20 @@ func (d *document) emissionStarts() (out [][]int) {
 
 // listedEmissions reads "codes jeux 48830 et 48831 pour les émissions 1 et 2".
 func (d *document) listedEmissions() (out []game.Emission) {
-	c, n := codeList.FindStringSubmatch(d.text), numberList.FindStringSubmatch(d.text)
+	c, n := codeList.FindStringSubmatchIndex(d.text), numberList.FindStringSubmatchIndex(d.text)
 	if c == nil || n == nil {
 		return nil
 	}
-	codes, numbers := listItem.FindAllString(c[1], -1), listItem.FindAllString(n[1], -1)
+	codes, numbers := listItem.FindAllString(d.text[c[2]:c[3]], -1), listItem.FindAllString(d.text[n[2]:n[3]], -1)
 	if len(codes) != len(numbers) {
 		return nil
 	}
+	var dates game.Emission // behind the list: those of all of them
+	from := max(c[1], n[1])
+	fillEmission(&dates, d.text[from:min(len(d.text), from+maxEmission)])
 	for i := range codes {
 		number := strings.TrimLeft(numbers[i], "0")
-		out = append(out, game.Emission{Number: &number, GameCode: &codes[i]})
+		out = append(out, game.Emission{Number: &number, GameCode: &codes[i], Opens: dates.Opens, Closes: dates.Closes})
 	}
 	return distinct(out, false)
 }
@@ -121,7 +132,7 @@ func (d *document) gameOf(m []int) string {
 	if name := gameBehind.FindStringSubmatch(d.text[m[1]:min(len(d.text), m[1]+200)]); name != nil {
 		return name[1]
 	}
-	line := d.text[d.lines[d.line(m[0])-1]:m[0]]
+	line := d.text[max(d.lines[d.line(m[0])-1], m[0]-maxName):m[0]]
 	if name := gameBefore.FindStringSubmatch(line); name != nil {
 		return name[1]
 	}
@@ -169,12 +180,18 @@ func fillEmission(e *game.Emission, text string) {
 		e.GameCode = &m[1]
 	}
 	closing := closesOn.FindStringSubmatchIndex(text)
+	if closing != nil && payingDate.MatchString(text[closing[0]:closing[1]]) {
+		closing = nil
+	}
 	if closing != nil {
 		e.Closes = isoDate(groupsOf(text, closing))
 	}
 	for _, m := range opensOn.FindAllStringSubmatchIndex(text, -1) {
 		if closing != nil && m[1] == closing[1] {
 			continue // "close à compter du": the same date
+		}
+		if clause := text[strings.LastIndexAny(text[:m[0]], ".;\n")+1 : m[1]]; notYet.MatchString(clause) {
+			continue
 		}
 		e.Opens = isoDate(groupsOf(text, m))
 		break

@@ -21,8 +21,8 @@ func (d *document) facts() game.Game {
 }
 
 var (
-	blockOf   = regexp.MustCompile(`(?i)\b(?:blocs?\s+de\s+|bloc\s+(?:comporte|comprend|contient|est\s+(?:composé|constitué)\s+de)\s+|bloc\s*:\s*)(` + run + `)(\s+millions?\s+d[e']|\s+mille\b)?\s*(tickets?|billets?|unités?\s+de\s+jeu|packs?)`)
-	belgianOf = regexp.MustCompile(`(?i)(?:par\s+quantité\s+(?:de\s+|d')|biljetten\s+per\s+uitgifte\s*:\s*|\bper\s+|émission\s+(?:est\s+fixée\s+à|comprend)\s+)(?:(?:un|één|een)\s+)?(million|miljoen|` + run + `)(?:\s+(?:de\s+)?(?:billets?|biljetten)|\s*[:(,;.]|\s+of\b|\s*$)`)
+	blockOf   = regexp.MustCompile(`(?i)\b(?:blocs?\s+(?:de\s+|d')|bloc\s+(?:comporte|comprend|contient|est\s+(?:composé|constitué)\s+de)\s+|bloc\s*:\s*)(?:(?:\p{L}[\p{L}-]*\s+){1,5}\()?(` + run + `|un\b)\)?(\s+millions?\b|\s+mille\b)?\s*(?:de\s+|d')?(tickets?|billets?|unités?(?:\s+de\s+jeu)?|packs?|carnets?|livrets?|pochettes?)`)
+	belgianOf = regexp.MustCompile(`(?i)(?:par\s+quantité\s+(?:de\s+|d')|biljetten\s+per\s+uitgifte\s*:\s*|\bper\s+|émission\s+(?:est\s+fixée\s+à|comprend)\s+)(?:(?:un|één|een)\s+)?(million|miljoen|` + run + `)(?:\s+(?:de\s+)?(?:uitgegeven\s+)?(?:billets?|biljetten)|\s*[:(,;.]|\s+of\b|\s*$)`)
 	priceOf   = regexp.MustCompile(`(?i)(?:prix\s+(?:de\s+vente\s+)?(?:public\s+)?(?:unitaire\s+)?(?:(?:du|d'un|de\s+chaque|par)\s+(?:ticket|billet|pack)|des\s+(?:tickets|billets)|de\s+l'unité\s+de\s+jeu|d'une\s+unité\s+de\s+jeu)?\s*(?:est|sont)\s+fixés?\s+à\s+|verkoopprijs\s*(?:van\s+een\s+biljet\s*)?(?:is\s+vastgesteld\s+op|:)?\s*|prix\s+de\s+vente\s*:\s*)`)
 	// looserPrice are wordings that also stand in other sentences: the sum must have its
 	// sign, and they count only where priceOf finds nothing.
@@ -95,6 +95,13 @@ func (d *document) pricesBy(wording *regexp.Regexp, signed bool, currency string
 				prices = append(prices, value)
 			}
 		}
+		if other := otherPrice.FindStringSubmatch(rest[:min(len(rest), 120)]); other != nil {
+			if s, ok := wholeSum(other[1]); ok {
+				if value, ok := s.minor(); ok && !contains(prices, value) {
+					prices = append(prices, value) // of another emission or another time
+				}
+			}
+		}
 	}
 	return prices
 }
@@ -142,21 +149,37 @@ func leadingSums(text string) (out []sum, rest string) {
 	return out, rest
 }
 
+// otherPrice matches a second price in the same sentence.
+var otherPrice = regexp.MustCompile(`(?i)^[^.;]*?\b(?:et|puis|ou)\s+(?:fixé\s+)?(?:à|de)\s+((?:` + run + `) ?(?:` + sign + `))`)
+
 // manyOfOne matches "1 Euros": a unit that fits another number.
 var manyOfOne = regexp.MustCompile(`(?i)^1 ?(?:euros|francs)$`)
 
 // lostSign matches what follows a price whose sign was lost: the sentence ends or goes on.
 var lostSign = regexp.MustCompile(`^[,.;)]`)
 
+// leastBlock is the fewest tickets that a Belgian "per N" is a block of.
+const leastBlock = 1000
+
 // block reads the block size where the text names one only.
 func (d *document) block(f *figures) {
 	var sizes []int64
 	add := func(text string, times int64, at int) {
-		n, ok := integer(text)
+		if strings.EqualFold(text, "un") {
+			text = "1"
+		}
+		figure, ok := parseNumber(text)
+		n := figure.digits
 		if !ok || n < 1 || n > 1<<40 {
 			return
 		}
 		n *= times
+		for range figure.scale { // 1,5 million
+			if n%10 != 0 {
+				return
+			}
+			n /= 10
+		}
 		for _, have := range sizes {
 			if have == n {
 				return
@@ -180,6 +203,12 @@ func (d *document) block(f *figures) {
 	}
 	if len(sizes) == 0 {
 		for _, m := range belgianOf.FindAllStringSubmatchIndex(d.text, -1) {
+			if rest := d.text[m[3]:]; len(rest) > 1 && strings.ContainsAny(rest[:1], " .,") && rest[1] >= '0' && rest[1] <= '9' {
+				continue // only the beginning of a number
+			}
+			if n, ok := integer(d.text[m[2]:m[3]]); ok && n < leastBlock {
+				continue // "5 per 100"
+			}
 			if text := d.text[m[2]:m[3]]; strings.HasPrefix(strings.ToLower(text), "m") {
 				add("1", 1_000_000, m[0])
 			} else {
@@ -349,11 +378,19 @@ func (d *document) partner(name string, offer *game.Offer) bool {
 }
 
 var (
-	online  = regexp.MustCompile(`(?i)\b(?:par|sur)\s+internet\b|unités?\s+de\s+jeu\b`)
+	online  = regexp.MustCompile(`(?i)\b(?:jeux?|loterie|offerts?|accessibles?|proposée?s?|prises?\s+de\s+jeu)\b[^.;:\n]{0,60}?\b(?:par|sur)\s+(?:l')?internet\b|unités?\s+de\s+jeu\b`)
 	onPaper = regexp.MustCompile(`(?i)\btickets?\b|\bbillets?\b|\bbiljet(?:ten)?\b|jeux?\s+de\s+grattage`)
 )
 
+// channel is that of the thing a block counts; where no block is named, what the text
+// calls the game and what is sold. A web address makes no internet game.
 func (d *document) channel() game.Channel {
+	if m := blockOf.FindStringSubmatch(d.text); m != nil {
+		if unitOf(m[3]) == game.UnitGame {
+			return game.Internet
+		}
+		return game.Ticket
+	}
 	switch {
 	case online.MatchString(d.text):
 		return game.Internet

@@ -165,10 +165,29 @@ func leadingSum(text string) (s sum, rest string, ok bool) {
 	s = sum{number: n, currency: prefix}
 	if m := leadingSign.FindStringSubmatch(rest); m != nil && prefix == "" {
 		s.currency = currencyOf(m[1])
-		rest = rest[len(m[0]):]
+		s.number, rest = centsBehind(s.number, m[1], rest[len(m[0]):])
 	}
 	s.text = strings.TrimSpace(text[:len(text)-len(rest)])
 	return s, rest, true
+}
+
+var (
+	centsAtOnce = regexp.MustCompile(`^([0-9]{2})(?:[^0-9 .,]|[ .,][^0-9]|[ .,]?$)`)                               // 2€50
+	centsAfter  = regexp.MustCompile(`^ ([0-9]{2})(?:[^0-9\p{L} .,]|[.,][^0-9]|[ .,]?$| (?:[^0-9\p{L}]|l'unité))`) // 1 euro 50
+)
+
+// centsBehind reads cents that stand behind the sign: "2€50", "1 euro 50".
+func centsBehind(n number, sign, rest string) (number, string) {
+	pattern := centsAtOnce
+	if len(sign) > len("€") { // a word
+		pattern = centsAfter
+	}
+	m := pattern.FindStringSubmatch(rest)
+	if m == nil || n.scale != 0 || n.digits > 1e15 {
+		return n, rest
+	}
+	cents := int64(m[1][0]-'0')*10 + int64(m[1][1]-'0')
+	return number{n.digits*100 + cents, 2}, rest[strings.Index(rest, m[1])+2:]
 }
 
 // wholeSum reads a text that is a sum and nothing else but an equals sign.
@@ -187,7 +206,7 @@ func currencyOf(text string) string {
 		return "CHF"
 	case "xpf", "f cfp", "fcfp", "f. cfp", "f.cfp":
 		return "XPF"
-	case "usd", "$":
+	case "usd": // a bare $ is that of several countries
 		return "USD"
 	case "gbp", "£":
 		return "GBP"

@@ -82,6 +82,10 @@ var (
 	elsewhere  = regexp.MustCompile(`(?i)consulter le tableau|encart "?version PDF|tableau (?:ci-dessous|ci-après)`)
 	stakeTail  = regexp.MustCompile(`(?i)\b(?:mises?|unités? de jeu|tickets?|prises? de jeu)\b[^.;|]{0,30}? (?:de|à) (` + run + `[^|]*)`)
 
+	stakeHead = regexp.MustCompile(`(?i)^(?:[0-9.)]+ )?(?:tableaux?\b[^:0-9]{0,40} )?(?:pour (?:une|la) )?(?:mise|unité de jeu|prise de jeu)s? ?(?:de|à|:) ?((?:` + run + `) ?(?:` + sign + `)) ?:?$`)
+	subTotal  = regexp.MustCompile(`(?i)^(?:sous[- ]total|à reporter|report)\b`)
+	perTicket = regexp.MustCompile(`(?i)^ ?pour (?:` + run + `) (?:tickets?|billets?|unités?)\b`)
+
 	headerRank   = regexp.MustCompile(`(?i)^(?:rangs?|rank|palier|niveau|tier|n°)$`)
 	headerOdds   = regexp.MustCompile(`(?i)\bchances?\b|winstkans|probabilité|\bodds\b`)
 	headerTotal  = regexp.MustCompile(`(?i)\btota(?:l|ux|al)\b`)
@@ -100,6 +104,7 @@ func (d *document) tables(g *game.Game) {
 	r.tables = slices.DeleteFunc(r.tables, func(t *draft) bool {
 		return !t.prose && t.roles == nil && !t.closed && len(t.Rows) < 2
 	})
+	r.dropOthers()
 	r.belgian()
 	f := d.prices(g)
 	if len(r.tables) == 0 && (f.blockSize != nil || r.refers && f.price != nil) {
@@ -111,7 +116,9 @@ func (d *document) tables(g *game.Game) {
 		t.judgeUnits(d, f.currency)
 		t.judgeOdds(d)
 		t.judgeEnd(d, r.refers)
-		for _, finding := range t.Audit(i) {
+		audit := t.Audit(i)
+		t.judgeShortfall(d, audit)
+		for _, finding := range audit {
 			at := t.end
 			if finding.Row != nil && *finding.Row < len(t.rowsAt) {
 				at = t.rowsAt[*finding.Row]
@@ -125,6 +132,38 @@ func (d *document) tables(g *game.Game) {
 		}
 		g.Tables = append(g.Tables, t.Table)
 	}
+}
+
+var (
+	announced = regexp.MustCompile(`(?i)tableaux?\s+(?:des?\s+|d')?(?:lots|gains)|lots\s+(?:sont|est)\s+(?:les|le)\s+suivant|(?:^|\n)\s*lots\s*\n|proportion\s+de|nombre\s+de\s+lots|aantal\s+loten`)
+	replaces  = regexp.MustCompile(`(?i)remplacée?s?\s+par`)
+)
+
+// dropOthers takes out what looks like a prize table and is none in force: the same table
+// printed twice, the old one of a text that replaces it, and an example of a sum in the
+// description of a game where another table has a head or is announced.
+func (r *tableReader) dropOthers() {
+	known := func(t *draft) bool {
+		return t.roles != nil || t.prose || t.Stake != nil || announced.MatchString(r.doc.text[max(0, t.at-300):t.at])
+	}
+	one := slices.ContainsFunc(r.tables, known)
+	var out []*draft
+	for i, t := range r.tables {
+		if i > 0 && one && !known(t) {
+			continue
+		}
+		if n := len(out); n > 0 && len(t.Rows) > 0 {
+			before := out[n-1]
+			switch same := slices.EqualFunc(before.Rows, t.Rows, func(a, b game.Row) bool { return a.Count == b.Count && a.Amount == b.Amount }); {
+			case same && before.Stake == nil && t.Stake == nil:
+				continue
+			case len(before.Rows) > 0 && before.end < t.at && replaces.MatchString(r.doc.text[before.end:t.at]):
+				out = out[:n-1]
+			}
+		}
+		out = append(out, t)
+	}
+	r.tables = out
 }
 
 // step reads the cell at i and returns the index after what it took.
@@ -144,7 +183,7 @@ func (r *tableReader) step(i int) int {
 		return i + n
 	}
 	if m := countWord.FindStringSubmatch(c.text); m != nil {
-		if n, ok := smallNumber(m[1]); ok && (n > 1 || r.active()) {
+		if n, ok := smallNumber(m[1]); ok && (n > 1 || r.active() || r.rowFollows(i)) {
 			c.text = fmt.Sprint(n, " ", m[2])
 			r.cells[i].text = c.text
 		}
@@ -152,7 +191,13 @@ func (r *tableReader) step(i int) int {
 	if next := r.amountFirst(i); next > i {
 		return next
 	}
+	if subTotal.MatchString(c.text) && r.active() {
+		return r.skipSubTotal(i)
+	}
 	if m := rowHead.FindStringSubmatch(c.text); m != nil {
+		if perTicket.MatchString(m[2]) {
+			return i + 1 // a chance in words
+		}
 		if tail := totalTail.FindStringSubmatch(m[2]); tail != nil {
 			if r.active() {
 				return r.totalRow(i, m[1], tail[1])
@@ -171,6 +216,28 @@ func (r *tableReader) step(i int) int {
 		}
 	}
 	return r.junk(i)
+}
+
+// rowFollows reports whether a row begins soon behind the cell: "un lot de" is then one
+// too, and no sentence.
+func (r *tableReader) rowFollows(i int) bool {
+	for _, c := range r.cells[i+1 : min(i+4, len(r.cells))] {
+		if c.sum == nil && rowHead.MatchString(c.text) {
+			return true
+		}
+	}
+	return false
+}
+
+// skipSubTotal passes the cells of a subtotal, which is no prize.
+func (r *tableReader) skipSubTotal(i int) int {
+	next := i + 1
+	for ; next < len(r.cells) && next <= i+3; next++ {
+		if _, isSum := wholeSum(r.cells[next].text); !r.cells[next].cut && !isSum {
+			break
+		}
+	}
+	return next
 }
 
 // active reports whether rows may still join the open table.
@@ -664,6 +731,13 @@ func (r *tableReader) junk(i int) int {
 	if elsewhere.MatchString(c.text) {
 		r.refers = true
 	}
+	if m := stakeHead.FindStringSubmatch(c.text); m != nil {
+		if s, ok := wholeSum(m[1]); ok {
+			r.close()
+			r.stake = &s
+			return i + 1
+		}
+	}
 	if m := stakeTail.FindStringSubmatch(c.text); m != nil && strings.Contains(c.text, "tableau") {
 		if s, _, ok := leadingSum(m[1]); ok {
 			r.stake = &s
@@ -698,7 +772,9 @@ func (r *tableReader) skipped(from, to int) {
 	for _, c := range r.cells[from:to] {
 		_, isSum := wholeSum(c.text)
 		if isSum || lotWord.MatchString(c.text) && !headerCount.MatchString(c.text) {
-			r.open.doubted = append(r.open.doubted, len(r.open.findings))
+			if !lotWord.MatchString(c.text) {
+				r.open.doubted = append(r.open.doubted, len(r.open.findings))
+			}
 			r.open.add(game.RowsMissing, -1, c.text, "", fmt.Sprintf("line %d: %q looks like a part of a row that cannot be read; look at the printed text", r.doc.line(c.at), c.text))
 			return
 		}

@@ -35,11 +35,13 @@ var (
 	multiplied = regexp.MustCompile(`(?m)^([ \-–•*|]*)(` + run + `) ?[x×] ?((?:` + run + `) ?(?:` + sign + `))`) // 300 x 20 €
 	bracketed  = regexp.MustCompile(`(?mi)^((?:` + run + `) ?(?:` + sign + `)) ?\(((?:` + run + `) lots?)\)`)    // 20 € (300 lots)
 
+	footnote  = regexp.MustCompile(`(?i)<su[pb]>\s*\(?[0-9*]{1,2}\)?\s*</su[pb]>|[¹²³⁴⁵⁶⁷⁸⁹]+`)
 	separator = regexp.MustCompile(`[|\n]| {2,}`)
 )
 
 func normalize(text string) *document {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
+	text = footnote.ReplaceAllString(text, "")
 	if cellTag.MatchString(text) {
 		text = cellTag.ReplaceAllString(text, "|")
 		text = html.UnescapeString(otherTag.ReplaceAllString(text, ""))

@@ -70,7 +70,7 @@ func unitOf(word string) game.Unit {
 	switch word = strings.ToLower(word); {
 	case strings.HasPrefix(word, "unité"):
 		return game.UnitGame
-	case strings.HasPrefix(word, "pack"):
+	case strings.HasPrefix(word, "pack"), strings.HasPrefix(word, "carnet"), strings.HasPrefix(word, "livret"), strings.HasPrefix(word, "pochette"):
 		return game.UnitPack
 	}
 	return game.UnitTicket
@@ -191,6 +191,30 @@ func (t *draft) rescale() bool {
 		copied(&t.NonCash[i].Amount)
 	}
 	return exact
+}
+
+// judgeShortfall names missing rows where both sums of the rows fall short of the printed
+// ones and no misprint in a row explains it: a row that was not recognized as one must
+// not leave a table that says it is whole.
+func (t *draft) judgeShortfall(d *document, audit []game.Finding) {
+	count, err := t.Count()
+	total, err2 := t.Total()
+	if err != nil || err2 != nil || len(t.Rows) == 0 || t.PrintedCount == nil || t.PrintedTotal == nil || count >= *t.PrintedCount || total >= *t.PrintedTotal {
+		return
+	}
+	for _, f := range slices.Concat(audit, t.findings) {
+		if f.Code == game.RowTotal || f.Code == game.RowsMissing || f.Code == game.Truncated || f.Code == game.CountMisprint {
+			return
+		}
+	}
+	others := int64(0) // prizes in kind may make up for it
+	for _, prize := range t.NonCash {
+		others += prize.Count
+	}
+	if others >= *t.PrintedCount-count {
+		return
+	}
+	t.add(game.RowsMissing, -1, fmt.Sprint(*t.PrintedCount), fmt.Sprint(count), fmt.Sprintf("line %d: the rows have fewer prizes and less money than is printed: a row was not read; look at the printed text", d.line(t.end)))
 }
 
 // judgeOdds compares the printed chances with the block and the counts. They
