@@ -35,10 +35,15 @@ type BingoSettings struct {
 	// speaks of one card and of "le montant de 20 €", so for us a ticket wins it once.
 	BonusPerCard bool `toml:"bonus_per_card"`
 	// RepeatedBalls: a number may stand on two balls. 4.2.3 has "vingt numéros" as 4.2.2
-	// has twenty-four on a card; for us both are different ones.
+	// has twenty-four on a card; for us both are different ones. Draw makes different
+	// balls all the same, so that it is not uniform over all tickets then.
 	RepeatedBalls bool `toml:"repeated_balls"`
-	// NineLinesLose: more than eight lines win nothing, as 4.2.9 reads to the letter. No
-	// player would accept that, and no such ticket can be meant: for us it is excluded.
+	// DifferentCards: two cards with the same numbers in the same cells are excluded. 4.2.2
+	// has "cinq cartes distinctes, numérotées de 1 à 5": for us five separate ones.
+	DifferentCards bool `toml:"different_cards"`
+	// NineLinesLose: more than eight lines lose game 1, as 4.2.9 reads to the letter; the
+	// bonus and game 2 still win. No player would accept that, and no such ticket can be
+	// meant: for us it is excluded.
 	NineLinesLose bool `toml:"nine_lines_lose"`
 
 	// Ways share a prize's tickets out among the ways to win it; empty for every way
@@ -61,6 +66,9 @@ const (
 	bingoNumbers = 75
 	bingoRows    = 5
 	bingoMost    = 8 // lines that have a prize
+
+	bingoMostAmounts = 64                // in the box of game 2
+	bingoMostMinor   = 1_000_000_000_000 // of one amount: all parts together fit 15 digits
 )
 
 // bingoRow are the cells of each row of a card, as bits of its numbers in reading order;
@@ -76,7 +84,8 @@ func bingoRow(row int) uint32 {
 }
 
 // Bingo are the rules of Bingo (règlement particulier of the scratch game, articles 3
-// and 4).
+// and 4). A card's twenty-five cells (4.2.2) are taken as five rows of five with the star
+// in the middle, as every bingo card has them; the text does not say so.
 //
 // Game 1 (4.2.5 to 4.2.9): the twenty balls cover their numbers on five cards; the
 // whole horizontal lines of all cards are counted, and the number of lines has one
@@ -109,12 +118,14 @@ type bingoTicket struct {
 
 // NewBingo makes the rules. Prizes are the amounts of the prize table.
 func NewBingo(s BingoSettings, prizes []money.Amount) (*Bingo, error) {
-	if err := s.validate(); err != nil {
+	if len(prizes) == 0 || slices.Contains(prizes, 0) {
+		return nil, errors.New("the prize table is unknown, or has a prize of 0 (article 3)")
+	}
+	if err := s.validate(prizes); err != nil {
 		return nil, err
 	}
-	if len(prizes) == 0 {
-		return nil, errors.New("the prize table is unknown (article 3)")
-	}
+	s.LinePrizes, s.Game2Amounts = slices.Clone(s.LinePrizes), slices.Clone(s.Game2Amounts)
+	s.Game2Symbols, s.Ways = slices.Clone(s.Game2Symbols), slices.Clone(s.Ways)
 	b := &Bingo{settings: s, prizes: slices.Clone(prizes), yellow: 1<<7 | 1<<11 | 1<<12 | 1<<16}
 	for r := range b.rows {
 		b.rows[r] = bingoRow(r)
@@ -131,19 +142,27 @@ func NewBingo(s BingoSettings, prizes []money.Amount) (*Bingo, error) {
 	return b, b.prepare()
 }
 
-func (s BingoSettings) validate() error {
+// validate checks the settings alone and against the prize table.
+func (s BingoSettings) validate(prizes []money.Amount) error {
 	if len(s.LinePrizes) != bingoMost {
 		return fmt.Errorf("line_prizes_minor: %d amounts, article 4.2.7 has %d", len(s.LinePrizes), bingoMost)
 	}
 	if n := len(s.Game2Symbols); n < 2 || n > 64 {
 		return fmt.Errorf("game2_symbols: %d, want 2 to 64", n)
 	}
-	if len(s.Game2Amounts) == 0 {
-		return errors.New("game2_amounts_minor: none, article 4.3.2 lists them")
+	if n := len(s.Game2Amounts); n == 0 || n > bingoMostAmounts {
+		return fmt.Errorf("game2_amounts_minor: %d, want 1 to %d: article 4.3.2 lists them", n, bingoMostAmounts)
 	}
-	for _, a := range slices.Concat(s.LinePrizes, s.Game2Amounts, []money.Amount{s.Bonus}) {
-		if a <= 0 {
-			return fmt.Errorf("amount of %d minor units: want more than 0", a)
+	for setting, amounts := range map[string][]money.Amount{"line_prizes_minor": s.LinePrizes, "game2_amounts_minor": s.Game2Amounts, "bonus_minor": {s.Bonus}} {
+		for i, a := range amounts {
+			switch {
+			case a <= 0 || a > bingoMostMinor:
+				return fmt.Errorf("%s: %d: want 1 to %d minor units", setting, a, bingoMostMinor)
+			case slices.Contains(amounts[:i], a):
+				return fmt.Errorf("%s: %d stands twice", setting, a)
+			case !slices.Contains(prizes, a):
+				return fmt.Errorf("%s: %d minor units: %w (article 3), though a ticket can win just that", setting, a, ErrPrize)
+			}
 		}
 	}
 	for i, name := range s.Game2Symbols {
@@ -206,6 +225,11 @@ func (b *Bingo) Evaluate(symbols []byte) (Result, error) {
 	balls, err := b.balls(&t)
 	if err != nil {
 		return Result{}, err
+	}
+	if b.settings.DifferentCards {
+		if one, two, same := t.sameCards(); same {
+			return Result{}, fmt.Errorf("cards %d and %d are the same: %w (article 4.2.2, different_cards)", one, two, ErrExcluded)
+		}
 	}
 	lines := 0
 	var bonus uint8 // bit of each card
@@ -277,10 +301,22 @@ type bingoSet [2]uint64
 func (s *bingoSet) has(n uint8) bool { return s[n/64]&(1<<(n%64)) != 0 }
 func (s *bingoSet) add(n uint8)      { s[n/64] |= 1 << (n % 64) }
 
+// sameCards finds two cards that are the same in every cell, counted from 1.
+func (t *bingoTicket) sameCards() (one, two int, same bool) {
+	for i := range t.cards {
+		for k := range i {
+			if t.cards[i] == t.cards[k] {
+				return k + 1, i + 1, true
+			}
+		}
+	}
+	return 0, 0, false
+}
+
 func (b *Bingo) balls(t *bingoTicket) (set bingoSet, err error) {
 	for i, n := range t.balls {
 		if set.has(n) && !b.settings.RepeatedBalls {
-			return set, fmt.Errorf("ball %d: number %d stands twice: %w (article 4.2.3)", i+1, n, ErrExcluded)
+			return set, fmt.Errorf("ball %d: number %d stands twice: %w (article 4.2.3, repeated_balls)", i+1, n, ErrExcluded)
 		}
 		set.add(n)
 	}
@@ -292,7 +328,7 @@ func (t *bingoTicket) covered(card int, balls bingoSet) (cells uint32, err error
 	var set bingoSet
 	for i, n := range t.cards[card] {
 		if set.has(n) {
-			return 0, fmt.Errorf("card %d: number %d stands twice: %w (article 4.2.2)", card+1, n, ErrExcluded)
+			return 0, fmt.Errorf("card %d, number %d: %d stands twice: %w (article 4.2.2)", card+1, i+1, n, ErrExcluded)
 		}
 		set.add(n)
 		if balls.has(n) {
@@ -386,8 +422,11 @@ func (b *Bingo) parseSymbols(text []byte, to *[3]uint8) error {
 				break
 			}
 		}
-		if n < 0 {
-			return fmt.Errorf("symbol %d: %.20q is none of game 2's: %w (article 4.3.2)", k+1, word, ErrExcluded)
+		switch {
+		case n < 0 && !capitals(string(word)):
+			return fmt.Errorf("symbol %d: want a word of letters A to Z: %w", k+1, ErrForm)
+		case n < 0:
+			return fmt.Errorf("symbol %d: %.20q is none of game2_symbols: %w (article 4.3.2)", k+1, word, ErrExcluded)
 		}
 		to[k] = uint8(n)
 	}

@@ -207,8 +207,8 @@ func (b *Bingo) prepare() error {
 			return fmt.Errorf("ways: number %d wins nothing: losing tickets need no way", i)
 		case i > 0 && !slices.Contains(b.prizes, prize):
 			return fmt.Errorf("ways: number %d wins %d minor units: %w", i, prize, ErrPrize)
-		case w.Share > 1<<32:
-			return fmt.Errorf("ways: number %d: share %d: want at most 2^32", i, w.Share)
+		case w.Share < 1 || w.Share > 1<<32:
+			return fmt.Errorf("ways: number %d: share %d: want 1 to 2^32; leave a way out that is never won", i, w.Share)
 		}
 		for j, other := range ways[:i] {
 			if other.Lines == w.Lines && other.BonusCards == w.BonusCards && other.Game2 == w.Game2 {
@@ -265,11 +265,16 @@ func (b *Bingo) Draw(dst []byte, way int, rng *rand.Rand) []byte {
 	copy(t.balls[:], numbers[:])
 	balls, others := numbers[:bingoBalls], numbers[bingoBalls:]
 	m := &b.makers[way]
-	owed := bingoOwed{}
-	for c := range t.cards {
-		class := m.picks[owed].pick(rng)
-		owed = owed.then(class)
-		t.fill(c, b.card.draw(class, rng), balls, others, rng)
+	for again := true; again; _, _, again = t.sameCards() { // once: equal cards are one in 10^40
+		owed := bingoOwed{}
+		for c := range t.cards {
+			class := m.picks[owed].pick(rng)
+			owed = owed.then(class)
+			t.fill(c, b.card.draw(class, rng), balls, others, rng)
+		}
+		if !b.settings.DifferentCards {
+			break
+		}
 	}
 	b.drawGame2(&t, m.way, rng)
 	return b.append(dst, &t)

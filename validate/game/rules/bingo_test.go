@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -126,6 +127,14 @@ func TestBingoFollowsItsArticles(t *testing.T) {
 		{"4.4 a sum that is no prize", nil, both(lines(1), bonus(3)), 0, "", ErrPrize},
 		{"4.2.2 a number twice on a card", nil, func(x *bingoTicket) { x.cards[3][7] = x.cards[3][8] }, 0, "", ErrExcluded},
 		{"4.2.2 a number on two cards", nil, func(x *bingoTicket) { x.cards[3][7] = 75 }, 0, "", nil},
+		{"4.2.2 equal cards are separate ones", nil, func(x *bingoTicket) {}, 0, "no win", nil},
+		{"switch: cards differ", func(s *BingoSettings) { s.DifferentCards = true }, func(x *bingoTicket) {}, 0, "", ErrExcluded},
+		{"switch: and they do", func(s *BingoSettings) { s.DifferentCards = true }, func(x *bingoTicket) {
+			for c := range x.cards {
+				x.cards[c][c] = 75
+			}
+		}, 0, "no win", nil},
+		{"switch: nine lines, and a bonus", func(s *BingoSettings) { s.NineLinesLose = true }, both(lines(9), bonus(4)), 2000, "€20: Bonus, card 5 (€20)", nil},
 		{"4.2.3 a ball twice", nil, func(x *bingoTicket) { x.balls[3] = x.balls[9] }, 0, "", ErrExcluded},
 		{"switch: a ball twice", func(s *BingoSettings) { s.RepeatedBalls = true }, func(x *bingoTicket) { x.balls[3] = x.balls[9] }, 0, "", nil},
 		{"4.2.3 ball 76", nil, func(x *bingoTicket) { x.balls[3] = 76 }, 0, "", ErrExcluded},
@@ -175,6 +184,7 @@ func TestBingoNamesThePlaceOfWhatItCannotRead(t *testing.T) {
 		{good[:card3] + " " + good[card3:], "card 3", ErrForm},
 		{strings.Replace(good, "CLE-FER-OR", "CLE-FER", 1), "winning combination", ErrForm},
 		{strings.Replace(good, "CLE-FER-OR", "CLE-FER-LUNE", 1), "symbol 3: \"LUNE\"", ErrExcluded},
+		{strings.Replace(good, "CLE-FER-OR", "CLE-fer-OR", 1), "symbol 2: want a word", ErrForm},
 		{strings.Replace(good, "CLE-OR-FER", "CLE-OR-FER-OR", 1), "your combination", ErrForm},
 		{strings.Replace(good, "/2000", "/", 1), "box", ErrForm},
 		{strings.Replace(good, "/2000", "/02000", 1), "box", ErrForm},
@@ -194,14 +204,18 @@ func TestBingoRefusesSettingsThatItsRegulationExcludes(t *testing.T) {
 		"want 2 to 64":          func(s *BingoSettings) { s.Game2Symbols = s.Game2Symbols[:1] },
 		"different words":       func(s *BingoSettings) { s.Game2Symbols[1] = "CLE" },
 		"article 4.3.2 lists":   func(s *BingoSettings) { s.Game2Amounts = nil },
-		"more than 0":           func(s *BingoSettings) { s.Bonus = 0 },
+		"bonus_minor: 0":        func(s *BingoSettings) { s.Bonus = 0 },
+		"line_prizes_minor: 10": func(s *BingoSettings) { s.LinePrizes[7] = 1e13 },
+		"2000 stands twice":     func(s *BingoSettings) { s.Game2Amounts[3] = 2000 },
+		"can win just that":     func(s *BingoSettings) { s.LinePrizes[3] = 777 },
+		"share 0":               func(s *BingoSettings) { s.Ways = []BingoWay{{Lines: 1}} },
 		"want 0 to 8":           func(s *BingoSettings) { s.Ways = []BingoWay{{Lines: 9, Share: 1}} },
 		"want 0 or 1":           func(s *BingoSettings) { s.Ways = []BingoWay{{BonusCards: 2, Share: 1}} },
 		"game2_minor":           func(s *BingoSettings) { s.Ways = []BingoWay{{Game2: 1, Share: 1}} },
 		"no prize of the table": func(s *BingoSettings) { s.Ways = []BingoWay{{Lines: 1, BonusCards: 1, Share: 1}} },
 		"need no way":           func(s *BingoSettings) { s.Ways = []BingoWay{{Share: 1}} },
 		"the same way":          func(s *BingoSettings) { s.Ways = []BingoWay{{Lines: 1, Share: 1}, {Lines: 1, Share: 2}} },
-		"at most 2^32":          func(s *BingoSettings) { s.Ways = []BingoWay{{Lines: 1, Share: 1 << 40}} },
+		"want 1 to 2^32":        func(s *BingoSettings) { s.Ways = []BingoWay{{Lines: 1, Share: 1 << 40}} },
 	} {
 		s := bingoSettings()
 		change(&s)
@@ -239,6 +253,7 @@ var bingoSwitches = map[string]func(*BingoSettings){
 	"corners":        func(s *BingoSettings) { s.YellowAtCorners = true },
 	"bonus per card": func(s *BingoSettings) { s.BonusPerCard = true },
 	"nine lines":     func(s *BingoSettings) { s.NineLinesLose = true },
+	"cards differ":   func(s *BingoSettings) { s.DifferentCards = true },
 	"repeated balls": func(s *BingoSettings) { s.RepeatedBalls = true },
 }
 
@@ -289,6 +304,63 @@ func (b *Bingo) sameParts(got Result, way int) string {
 }
 
 func (b *Bingo) settingsWay(i int) BingoWay { return b.makers[i].way }
+
+// TestBingoDrawsLostCombinationsAndCoveredCellsEqually looks at what tells a lost game 2
+// from a won one, at which ball covers a cell, and at losers that no sample would show.
+func TestBingoDrawsLostCombinationsAndCoveredCellsEqually(t *testing.T) {
+	b, rng := newBingo(t, nil), fixed(19)
+	apart, ball := make([]int, 63), make([]int, bingoBalls)
+	cards := 0
+	alone := slices.IndexFunc(b.makers, func(m bingoMaker) bool { return m.way == BingoWay{BonusCards: 1, Share: 1} })
+	for range 12_000 {
+		var x bingoTicket
+		if err := b.parse(b.Draw(nil, alone, rng), &x); err != nil {
+			t.Fatal(err)
+		}
+		n := func(c [3]uint8) int { return int(16*c[0]+4*c[1]) + int(c[2]) }
+		apart[(n(x.yours)-n(x.winning)+64)%64-1]++
+		balls, _ := b.balls(&x)
+		won := 0
+		for c := range x.cards {
+			covered, _ := x.covered(c, balls)
+			if covered&b.yellow != b.yellow {
+				continue
+			}
+			won++
+			for k, have := range x.balls {
+				if have == x.cards[c][7] {
+					ball[k]++
+				}
+			}
+		}
+		if won > 1 {
+			cards++
+		}
+	}
+	checkUniform(t, "how far apart the combinations are", apart)
+	checkUniform(t, "ball of a yellow cell", ball)
+	if cards == 0 {
+		t.Error("a bonus on two cards was never drawn")
+	}
+	loses := newBingo(t, func(s *BingoSettings) { s.NineLinesLose = true })
+	if !loses.accepts(BingoWay{}, 9, 0) || b.accepts(BingoWay{}, 9, 0) || loses.accepts(BingoWay{Lines: 8}, 9, 0) || !b.accepts(BingoWay{BonusCards: 1}, 0, 2) {
+		t.Error("losing tickets with nine lines, or a bonus on two cards")
+	}
+}
+
+func TestBingoKeepsItsSettingsFromWhoGaveThem(t *testing.T) {
+	s, prizes := bingoSettings(), append([]money.Amount(nil), bingoPrizes...)
+	b, err := NewBingo(s, prizes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.LinePrizes[0], s.Game2Amounts[0], s.Game2Symbols[0], prizes[7] = 1, 1, "X", 1
+	x := losingBingo()
+	x.coverLines(1)
+	if got, err := b.Evaluate(b.append(nil, &x)); err != nil || got.Prize != 2000 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
 
 func TestBingoDrawsEveryNumberPlaceAndSymbolEqually(t *testing.T) {
 	b, rng := newBingo(t, nil), fixed(5)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/big"
+	"math/bits"
 	"strings"
 	"testing"
 
@@ -245,6 +247,17 @@ func TestCrossingoRefusesSettingsThatNoUnitCanMeet(t *testing.T) {
 		"none of line_sums_minor": one(CrossingoWay{Lines: e(150), Sums: e(50)}),
 		"none of extra_sums":      one(CrossingoWay{Extra: e(150), Sums: e(50)}),
 		"more than 0":             one(CrossingoWay{Lines: e(-100), Sums: e(200)}),
+		"5 fewer than the game": func(s *CrossingoSettings) { // 25 numbers of 29: a line is always whole
+			s.Numbers, s.Mixes, s.Ways = 29, []CrossingoMix{{Share: 1}}, nil
+		},
+		"one for each other golden": func(s *CrossingoSettings) { // every row and column is doubled
+			s.Mixes = []CrossingoMix{{Golden: 25, Share: 1}}
+			one(CrossingoWay{Lines: e(100)})(s)
+		},
+		"hardly any choice of numbers": func(s *CrossingoSettings) { // ten golden numbers outside three lines
+			s.Mixes = []CrossingoMix{{Golden: 10, Share: 1}}
+			one(CrossingoWay{Lines: e(200, 200, 100)})(s)
+		},
 		"no mix has room": func(s *CrossingoSettings) {
 			s.Mixes = []CrossingoMix{{Share: 1}}
 			one(CrossingoWay{Doubled: e(100)})(s)
@@ -255,6 +268,119 @@ func TestCrossingoRefusesSettingsThatNoUnitCanMeet(t *testing.T) {
 		if _, err := NewCrossingo(s, crossPrizes); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
+	}
+}
+
+// TestCrossingoFiveMissingCellsStopEveryOtherLine tries every set of up to three winning
+// lines: what fits relies on.
+func TestCrossingoFiveMissingCellsStopEveryOtherLine(t *testing.T) {
+	b := newCrossBoard()
+	stopped := map[uint32]bool{} // by the lines, as bits, that stay whole
+	for cells := uint32(1)<<crossBlocking - 1; cells < 1<<crossCells; {
+		whole := uint32(0)
+		for line, places := range b.lines {
+			if places&cells == 0 {
+				whole |= 1 << line
+			}
+		}
+		stopped[whole] = true
+		low := cells & -cells // the next set of as many cells
+		high := cells + low
+		cells = high | (cells^high)/low>>2
+	}
+	for lines := range uint32(1 << crossLines) {
+		if bits.OnesCount32(lines) <= crossMostLines && !stopped[lines] {
+			t.Errorf("no %d cells leave exactly the lines %012b whole", crossBlocking, lines)
+		}
+	}
+}
+
+func TestCrossingoDrawsAtTheEdgeOfWhatItsSettingsAllow(t *testing.T) {
+	c := newCross(t, func(s *CrossingoSettings) {
+		s.Numbers, s.Mixes, s.Ways = 30, []CrossingoMix{{Golden: 2, Share: 1}}, []CrossingoWay{{Lines: crossPrizes[7:], Share: 1}}
+	})
+	rng := fixed(19)
+	for i, way := range c.Ways() {
+		for range 10 {
+			if got, err := c.Evaluate(c.Draw(nil, i, rng)); err != nil || got.Prize != way.Prize {
+				t.Errorf("%s: %d, %v", way.Name, got.Prize, err)
+			}
+		}
+	}
+}
+
+func TestCrossingoGivesUpPlacesThatNoNumbersFit(t *testing.T) {
+	c, u := newCross(t, nil), losingCross()
+	for i := range u.elements {
+		u.elements[i].kind = crossGolden
+	}
+	if c.drawNumbers(&u, [crossLines]int64{0: 1}, fixed(20)) {
+		t.Error("a row of golden numbers is not doubled")
+	}
+}
+
+// TestCrossingoCountsTheChoicesOfNumbersThatMeetEachChoiceOfEpochs compares each count
+// with how many of blindly drawn numbers have its cells before their deadlines.
+func TestCrossingoCountsTheChoicesOfNumbersThatMeetEachChoiceOfEpochs(t *testing.T) {
+	c := newCross(t, func(s *CrossingoSettings) { s.Numbers = 26 })
+	rng, u := fixed(21), losingCross()
+	u.exchange(17, 1, 0, 2, 3, 4)
+	u.exchange(22, 2, 1, 0, 3, 4)
+	var p crossPlan
+	p.prepare(c, &u, [crossLines]int64{0: 1, 1: 1})
+	const units = 400_000
+	met := make([]int, p.m)
+	needs := map[int]bool{}
+	for range units {
+		place := rng.Perm(c.settings.Numbers) // of each cell among the numbers; from p.n on it is not found
+		for k, choice := range p.choices[:p.m] {
+			needs[choice.needed] = true
+			in := 1
+			for i, cell := range choice.cells[:choice.needed] {
+				if place[cell] >= int(choice.until[i]) {
+					in = 0
+				}
+			}
+			met[k] += in
+		}
+	}
+	if len(needs) < 2 {
+		t.Fatalf("all choices need as many cells: %v", needs)
+	}
+	all := new(big.Float).SetInt(falling(c.settings.Numbers, crossMostLines*crossSide))
+	last := new(big.Int)
+	for k, n := range met {
+		upTo := p.choices[k].upTo
+		sum := new(big.Int).SetUint64(upTo.hi)
+		sum.Lsh(sum, 64).Add(sum, new(big.Int).SetUint64(upTo.lo))
+		share, _ := new(big.Float).Quo(new(big.Float).SetInt(new(big.Int).Sub(sum, last)), all).Float64()
+		last = sum
+		checkShares(t, fmt.Sprintf("choice %d", k), []int{n, units - n}, []float64{share, 1 - share})
+	}
+}
+
+func TestCrossingoDrawsCountsOf128BitsUniformly(t *testing.T) {
+	rng := fixed(22)
+	for _, n := range []crossCount{{0, 1}, {0, 7}, {0, 1 << 63}, {1, 0}, {2, 1 << 63}, {1 << 41, 12345}} {
+		all := new(big.Float).SetInt(new(big.Int).Add(new(big.Int).Lsh(new(big.Int).SetUint64(n.hi), 64), new(big.Int).SetUint64(n.lo)))
+		counts := make([]int, 7)
+		for range 70_000 {
+			r := n.below(rng)
+			if !r.less(n) {
+				t.Fatalf("%v is not below %v", r, n)
+			}
+			part, _ := new(big.Float).Quo(new(big.Float).SetInt(new(big.Int).Add(new(big.Int).Lsh(new(big.Int).SetUint64(r.hi), 64), new(big.Int).SetUint64(r.lo))), all).Float64()
+			counts[min(int(part*7+1e-9), 6)]++
+		}
+		if n != (crossCount{0, 1}) {
+			checkUniform(t, fmt.Sprint(n), counts)
+		}
+	}
+	if got := (crossCount{0, 1<<64 - 1}).plus(crossCount{0, 1}); got != (crossCount{1, 0}) {
+		t.Errorf("the carry is lost: %v", got)
+	}
+	if got := (crossCount{3, 1 << 63}).times(6); got != (crossCount{21, 0}) {
+		t.Errorf("a product of %v", got)
 	}
 }
 
@@ -272,7 +398,7 @@ func TestCrossingoDrawsWhatTheWayWins(t *testing.T) {
 			t.Parallel()
 			c, rng := newCross(t, change), fixed(10)
 			for i, way := range c.Ways() {
-				for range 300 {
+				for range 1000 {
 					text := c.Draw(nil, i, rng)
 					got, err := c.Evaluate(text)
 					if err != nil || got.Prize != way.Prize {

@@ -168,7 +168,9 @@ func TestCrossingoDrawsLikeUnitsPickedFromAllUnits(t *testing.T) {
 				drawn := map[crossShape]int{}
 				for range 4000 {
 					u := base
-					c.drawNumbers(&u, want, rng)
+					if !c.drawNumbers(&u, want, rng) {
+						t.Fatalf("%v: no numbers for these places", want)
+					}
 					drawn[c.shape(&u, crossLast(want))]++
 				}
 				checkSame(t, fmt.Sprint(name, want), free[want], drawn)

@@ -23,7 +23,7 @@ func bingoRules(t testing.TB) *rules.Bingo {
 	t.Helper()
 	b, err := rules.NewBingo(rules.BingoSettings{LinePrizes: []money.Amount{2000, 3000, 5000, 10_000, 20_000, 200_000, 2_000_000, 100_000_000},
 		Bonus: 2000, Game2Amounts: []money.Amount{3000}, Game2Symbols: []string{"CLE", "FER", "OR"},
-		Ways: []rules.BingoWay{{Lines: 1, Share: 3}, {BonusCards: 1, Share: 1}, {Game2: 3000, Share: 1}}}, []money.Amount{2000, 3000})
+		Ways: []rules.BingoWay{{Lines: 1, Share: 3}, {BonusCards: 1, Share: 1}, {Game2: 3000, Share: 1}}}, []money.Amount{2000, 3000, 5000, 10_000, 20_000, 200_000, 2_000_000, 100_000_000})
 	if err != nil {
 		t.Fatal(err)
 	}
