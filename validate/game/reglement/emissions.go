@@ -26,8 +26,9 @@ var (
 )
 
 var (
-	payingDate = regexp.MustCompile(`(?i)payab|paiement|forclu|réclam|présent`) // the end of the claim period, not of the sale
-	notYet     = regexp.MustCompile(`(?i)\bn(?:e\s|')\S*\s*\S*\s*pas\b`)
+	payingDate  = regexp.MustCompile(`(?i)payab|paiement|forclu|réclam|présent`) // the end of the claim period, not of the sale
+	postponedTo = regexp.MustCompile(`(?i)^[^.;]*?\b(?:report|prolong|repouss)\p{L}*\s+(?:jusqu'\s*)?au\s+` + date)
+	notYet      = regexp.MustCompile(`(?i)\bn(?:e\s|')\S*\s*\S*\s*pas\b`)
 )
 
 const (
@@ -185,6 +186,10 @@ func fillEmission(e *game.Emission, text string) {
 	}
 	if closing != nil {
 		e.Closes = isoDate(groupsOf(text, closing))
+		rest := text[closing[1]:]
+		if later := postponedTo.FindStringSubmatch(rest[:min(len(rest), 120)]); later != nil {
+			e.Closes = isoDate(later[1:])
+		}
 	}
 	for _, m := range opensOn.FindAllStringSubmatchIndex(text, -1) {
 		if closing != nil && m[1] == closing[1] {

@@ -3,6 +3,7 @@ package reglement
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"grattoir/validate/game"
@@ -26,7 +27,7 @@ var (
 	priceOf   = regexp.MustCompile(`(?i)(?:prix\s+(?:de\s+vente\s+)?(?:public\s+)?(?:unitaire\s+)?(?:(?:du|d'un|de\s+chaque|par)\s+(?:ticket|billet|pack)|des\s+(?:tickets|billets)|de\s+l'unité\s+de\s+jeu|d'une\s+unité\s+de\s+jeu)?\s*(?:est|sont)\s+fixés?\s+à\s+|verkoopprijs\s*(?:van\s+een\s+biljet\s*)?(?:is\s+vastgesteld\s+op|:)?\s*|prix\s+de\s+vente\s*:\s*)`)
 	// looserPrice are wordings that also stand in other sentences: the sum must have its
 	// sign, and they count only where priceOf finds nothing.
-	looserPrice = regexp.MustCompile(`(?i)(?:prix\s+(?:de\s+vente\s+)?(?:public\s+)?(?:unitaire\s+)?(?:(?:du|d'un|de\s+chaque|par)\s+(?:ticket|billet|pack)\s*|des\s+(?:tickets|billets)\s*|de\s+l'unité(?:\s+de\s+jeu)?\s*)?(?:(?:est|sont)\s+(?:fixés?\s+)?(?:à|de)\s+|:\s*)|\b(?:tickets?|billets?|unités?\s+de\s+jeu)[^.;\n]{0,60}?\b(?:vendu|commercialisé)e?s?\s+(?:au\s+prix\s+(?:unitaire\s+)?de\s+)?|\bla\s+mise\s+(?:unitaire\s+)?est\s+(?:fixée\s+à|de)\s+)(?:(?:\p{L}[\p{L}-]*\s+){1,4}\()?`)
+	looserPrice = regexp.MustCompile(`(?im)(?:^prix\s*:\s*|[.;]\s*prix\s*:\s*|\bprix\s+(?:de\s+vente\s+)?(?:public\s+)?(?:unitaire\s+)?(?:(?:du|d'un|de\s+chaque|par)\s+(?:ticket|billet|pack)\s*|des\s+(?:tickets|billets)\s*|de\s+l'unité(?:\s+de\s+jeu)?\s*|de\s+vente\s*|unitaire\s*)(?:(?:est|sont)\s+(?:fixés?\s+)?(?:à|de)\s+|:\s*)|\b(?:tickets?|billets?|unités?\s+de\s+jeu)[^.;\n]{0,60}?\b(?:vendu|commercialisé)e?s?\s+(?:au\s+prix\s+(?:unitaire\s+)?de\s+)?|\bla\s+mise\s+(?:unitaire\s+)?est\s+(?:fixée\s+à|de)\s+)(?:(?:\p{L}[\p{L}-]*\s+){1,4}\()?`)
 	offerOf     = regexp.MustCompile(`(?i)offre\s+commune\b[^.]{0,120}?prix\s+de\s+vente\s+est\s+fixé\s+à\s+`)
 	partOf      = regexp.MustCompile(`(?i)^\s*(?:;|:|-|et|,|\.)*\s*(?:-\s*)?(` + run + ` ?(?:` + sign + `)?)\s*pour\s+le\s+jeu\s+` + quoted)
 	sharesFrom  = regexp.MustCompile(`(?i)se\s+décompose\s+comme\s+suit\s*:?`)
@@ -62,7 +63,7 @@ func (d *document) prices(g *game.Game) figures {
 		prices = d.pricesBy(looserPrice, true, f.currency, g)
 	}
 	if len(prices) == 1 {
-		f.price = &prices[0]
+		f.price, f.priceCurrency = &prices[0], d.priceCurrency
 	}
 	f.several = len(prices) > 1
 	if m := bareStakes.FindStringSubmatchIndex(d.text); m != nil {
@@ -75,8 +76,11 @@ func (d *document) prices(g *game.Game) figures {
 // sign are prices.
 func (d *document) pricesBy(wording *regexp.Regexp, signed bool, currency string, g *game.Game) (prices []money.Amount) {
 	for _, m := range wording.FindAllStringIndex(d.text, -1) {
-		if offerOf.MatchString(d.text[max(0, m[0]-160):m[1]]) {
+		switch {
+		case offerOf.MatchString(d.text[max(0, m[0]-160):m[1]]):
 			continue // the bundle's price, not the game's own
+		case m[0] > 0 && d.text[m[0]-1] == '(':
+			continue // that of a prize: "une voiture (prix de vente : 15 000 €)"
 		}
 		sums, rest := leadingSums(d.text[m[1]:])
 		for _, s := range sums {
@@ -91,8 +95,14 @@ func (d *document) pricesBy(wording *regexp.Regexp, signed bool, currency string
 				f.Message = fmt.Sprintf("line %d: %q: the unit does not go with the number; check the price", d.line(m[0]), s.text)
 				g.Findings = append(g.Findings, f)
 			}
+			if cents := centsInWords.FindStringSubmatch(rest); cents != nil && s.scale == 0 && len(sums) == 1 {
+				n, _ := strconv.ParseInt(cents[1], 10, 64) // two digits
+				s.digits, s.scale = s.digits*100+n, 2
+			}
+			s.number = s.decimalComma()
 			if value, ok := s.minor(); ok && !contains(prices, value) {
 				prices = append(prices, value)
+				d.priceCurrency = s.currency
 			}
 		}
 		if other := otherPrice.FindStringSubmatch(rest[:min(len(rest), 120)]); other != nil {
@@ -149,6 +159,10 @@ func leadingSums(text string) (out []sum, rest string) {
 	return out, rest
 }
 
+// centsInWords matches what may follow a price in whole units: "1 € 50", "2 euros et 50
+// centimes".
+var centsInWords = regexp.MustCompile(`(?i)^\s*(?:et\s+)?([0-9]{2})(?:\s+(?:centimes?|cents?|c)\b|\s*[.;,)\n]|\s*$)`)
+
 // otherPrice matches a second price in the same sentence.
 var otherPrice = regexp.MustCompile(`(?i)^[^.;]*?\b(?:et|puis|ou)\s+(?:fixé\s+)?(?:à|de)\s+((?:` + run + `) ?(?:` + sign + `))`)
 
@@ -157,6 +171,9 @@ var manyOfOne = regexp.MustCompile(`(?i)^1 ?(?:euros|francs)$`)
 
 // lostSign matches what follows a price whose sign was lost: the sentence ends or goes on.
 var lostSign = regexp.MustCompile(`^[,.;)]`)
+
+// otherBlock matches a second size in the same sentence: "ou de 500 000 tickets".
+var otherBlock = regexp.MustCompile(`(?i)^\s*,?\s*ou\s+(?:en\s+blocs\s+)?de\s+(` + run + `)\s+(?:tickets?|billets?|unités?)`)
 
 // leastBlock is the fewest tickets that a Belgian "per N" is a block of.
 const leastBlock = 1000
@@ -200,6 +217,9 @@ func (d *document) block(f *figures) {
 		}
 		add(d.text[m[2]:m[3]], times, m[0])
 		f.unit = unitOf(d.text[m[6]:m[7]])
+		if other := otherBlock.FindStringSubmatch(d.text[m[1]:min(len(d.text), m[1]+60)]); other != nil {
+			add(other[1], 1, m[0])
+		}
 	}
 	if len(sizes) == 0 {
 		for _, m := range belgianOf.FindAllStringSubmatchIndex(d.text, -1) {
@@ -240,6 +260,7 @@ func (d *document) offer(g *game.Game) *game.Offer {
 		rest := d.text[m[1]+from[1]:]
 		for part := partOf.FindStringSubmatchIndex(rest); part != nil; part = partOf.FindStringSubmatchIndex(rest) {
 			if s, ok := wholeSum(rest[part[2]:part[3]]); ok {
+				s.number = s.decimalComma()
 				shares = append(shares, s)
 				offer.Parts = append(offer.Parts, game.Part{Game: rest[part[4]:part[5]], Minor: s.minorText()})
 			}

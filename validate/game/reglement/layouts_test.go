@@ -150,6 +150,102 @@ func TestParseGuessesNoBlockAndNoPrice(t *testing.T) {
 }
 
 // CFP francs have no cents: a sum of 1 000 F CFP is 1000 minor units.
+// Each of these was once read as a figure that the text does not print.
+func TestParseInventsNoFigureFromSentencesThatLookLikeOnes(t *testing.T) {
+	const table = "2 lots de 1 000 € : 2 000 €\n300 lots de 20 € : 6 000 €\n302 lots formant un total de 8 000 €\n"
+	const size = "Chaque émission est répartie en blocs de 10 000 tickets. "
+	const price = "Le prix de vente du ticket est fixé à 2 €. "
+	tests := []struct {
+		name, text  string
+		size, price int64 // -1: unknown
+		currency    string
+		tables      int
+	}{
+		{"Belgian thousands", "Per 1.000.000 uitgegeven biljetten wordt het aantal loten vastgesteld op 302. " + price + table, 1_000_000, 200, "EUR", 1},
+		{"a commission per hundred", "De commissie bedraagt 5 per 100. " + price + table, -1, 200, "EUR", 1},
+		{"cents behind the sign", size + "Le prix de vente du ticket est fixé à 2€50. " + table, 10_000, 250, "EUR", 1},
+		{"cents after a space", size + "Le prix de vente du ticket est fixé à 1 € 50. " + table, 10_000, 150, "EUR", 1},
+		{"cents in words", size + "Le prix de vente du ticket est fixé à 2 euros et 50 centimes. " + table, 10_000, 250, "EUR", 1},
+		{"cents after a word", size + "Le prix de vente du ticket est fixé à 1 euro 50. " + table, 10_000, 150, "EUR", 1},
+		{"raised cents", size + "Le prix de vente du ticket est fixé à 2<sup>50</sup> €. " + table, 10_000, 250, "EUR", 1},
+		{"a footnote", size + "Le prix de vente du ticket est fixé à 2<sup>1</sup> €. " + table, 10_000, 200, "EUR", 1},
+		{"parts of a cent", size + "Le prix de vente du ticket est fixé à 1,524 €. " + table, 10_000, -1, "EUR", 1},
+		{"two emissions", size + "Le prix de vente du ticket est fixé à 2 € pour l'émission n° 1 et à 3 € pour l'émission n° 2. " + table, 10_000, -1, "EUR", 1},
+		{"another time", size + "Le prix de vente du ticket est fixé à 2 € jusqu'au 31 décembre 2001 puis à 3 €. " + table, 10_000, -1, "EUR", 1},
+		{"the first prize", size + "1er prix : 20 000 €. " + table, 10_000, -1, "EUR", 1},
+		{"the price of a prize", size + price + "Une voiture (prix de vente : 15 000 €). " + table, 10_000, 200, "EUR", 1},
+		{"francs over euros", size + "Le prix de vente du ticket est fixé à 20 F (3,05 €). " + table, 10_000, -1, "EUR", 1},
+		{"two sizes", "Chaque émission est répartie en blocs de 10 000 tickets ou de 20 000 tickets. " + price + table, -1, 200, "EUR", 1},
+		{"dollars of no country", size + "Le prix de vente du ticket est fixé à 2 $. " + strings.ReplaceAll(table, "€", "$"), 10_000, 200, "", 1},
+		{"Belgian francs", "Loterie nationale. " + size + "Le prix de vente du ticket est fixé à 2 F. " + strings.ReplaceAll(table, "€", "F"), 10_000, 200, "BEF", 1},
+		{"Swiss francs", "Loterie Romande. " + size + "Le prix de vente du ticket est fixé à 2 francs. " + strings.ReplaceAll(table, "€", "francs"), 10_000, 200, "CHF", 1},
+		{"an example", frame + table + "Article 4\nExemple : le joueur gagne\n- 2 lots de 20 €\n- 1 lot de 4 €\nsoit 3 lots formant un total de 44 €\n", 10_000, 200, "EUR", 1},
+		{"printed twice", frame + table + "Annexe\nTableau de lots :\n" + table, 10_000, 200, "EUR", 1},
+		{"replaced", size + price + "Le tableau :\n4 lots de 500 € : 2 000 €\n300 lots de 20 € : 6 000 €\n304 lots formant un total de 8 000 €\nest remplacé par le tableau de lots suivant :\n" + table, 10_000, 200, "EUR", 1},
+		{"years", "Le tableau de lots des tickets émis jusqu'à la fin de 2012 est le suivant :\n" + table, -1, -1, "EUR", 1},
+		{"a chance in words", size + price + "2 lots de 1 000 € : 2 000 €\n300 lots de 20 € : 6 000 €\nsoit 1 lot pour 33,11 tickets.\n302 lots formant un total de 8 000 €\n", 10_000, 200, "EUR", 1},
+		{"a subtotal", frame + "| 2 lots de | 1 000 € | 2 000 € |\n| Sous-total | 2 lots | 2 000 € |\n| 300 lots de | 20 € | 6 000 € |\n| 302 lots formant un total de | | 8 000 € |\n", 10_000, 200, "EUR", 1},
+	}
+	for _, test := range tests {
+		g := parse(t, test.text)
+		if len(g.Tables) != test.tables {
+			t.Errorf("%s: %d tables", test.name, len(g.Tables))
+			continue
+		}
+		table := g.Tables[0]
+		size, price := int64(-1), int64(-1)
+		if table.BlockSize != nil {
+			size = *table.BlockSize
+		}
+		if table.Price != nil {
+			price = int64(*table.Price)
+		}
+		if size != test.size || price != test.price || table.Currency != test.currency || rows(table) != "2x100000 300x2000" {
+			t.Errorf("%s: block %d, price %d %s, rows %s", test.name, size, price, table.Currency, rows(table))
+		}
+	}
+}
+
+func TestParseNeverCallsATableWholeThatHasARowItDidNotRead(t *testing.T) {
+	for name, row := range map[string]string{
+		"an annuity":        "1 lot de 1 000 € par mois pendant 20 ans",
+		"a car":             "1 lot : une voiture",
+		"a smudged sign":    "1 lot de 1 000 €uros",
+		"in thousands":      "",
+		"a row with no lot": "1 gros prix de 1 000 €",
+	} {
+		head := ""
+		if row == "" {
+			head, row = "| Nombre de lots | Montant (en milliers d'euros) |\n", "1 lot de 1 000 €"
+		}
+		g := parse(t, frame+head+row+"\n2 lots de 1 000 € : 2 000 €\n300 lots de 20 € : 6 000 €\n303 lots formant un total de 9 000 €\n")
+		if g.Status == game.Complete || g.Status == game.Inconsistent {
+			t.Errorf("%s: %s, %s", name, g.Status, codes(g))
+		}
+	}
+	// A row's total is compared wherever it stands.
+	for _, total := range []string{"soit 7 000 €", "= 7 000 €", ": 7 000 €"} {
+		g := parse(t, frame+"| 2 lots de | 1 000 € | 2 000 € |\n| 300 lots de | 20 € | "+total+" |\n| 302 lots formant un total de | | 8 000 € |\n")
+		if codes(g) != "row-total" {
+			t.Errorf("%q: %s", total, codes(g))
+		}
+	}
+}
+
+func TestChannelIsThatOfWhatABlockCounts(t *testing.T) {
+	for text, want := range map[string]game.Channel{
+		frame + "Le règlement est consultable sur internet à l'adresse www.fdj.fr.":                    game.Ticket,
+		frame + "Les unités de jeu sont régies par un autre texte.":                                    game.Ticket,
+		"Règlement du jeu de loterie offert par internet dénommé « Essai »":                            game.Internet,
+		"Chaque émission est répartie en blocs de 500 000 unités de jeu, sur tickets ou non.":          game.Internet,
+		"Le ticket comporte 9 cases. Le règlement est disponible sur le site internet www.example.fr.": game.Ticket,
+	} {
+		if got := parse(t, text).Channel; got != want {
+			t.Errorf("%q: %q, want %q", text[max(0, len(text)-80):], got, want)
+		}
+	}
+}
+
 func TestParseKnowsCurrenciesWithoutCents(t *testing.T) {
 	g := parse(t, strings.ReplaceAll(frame, "2 €", "200 F CFP")+"2 lots de 1 000 F CFP : 2 000 F CFP\n300 lots de 20 F CFP : 6 000 F CFP\n302 lots formant un total de 8 000 F CFP\n")
 	if table := g.Tables[0]; g.Status != game.Complete || table.Currency != "XPF" || *table.Price != 200 || rows(table) != "2x1000 300x20" || *table.PrintedTotal != 8000 {
@@ -355,6 +451,12 @@ func TestParseReadsEmissionsInEveryWording(t *testing.T) {
 		{"Avis divers\nMOTS CROISES émission 01 = 675\nMONOPOLY émission 01 = 691\n", "MOTS CROISES 1 675 - -; MONOPOLY 1 691 - -"},
 		{"Émission n° 1, code jeu 427 : vente à compter du 31 février 2010.", "1 427 - -"},
 		{"Émission n° 1, code jeu 427 : vente à compter du 5 mai 2010, clôture le 5 mai 2009.", "1 427 - -"},
+		{"Émission n° 1 (code jeu 427) : elle est close, les gains étant payables jusqu'au 2 mai 2001.", "1 427 - -"},
+		{"Émission n° 1 (code jeu 427). Les présentes dispositions sont applicables à compter du 1er mars 2020.", "1 427 - -"},
+		{"Émission n° 1 (code jeu 427), soumise au règlement applicable à compter du 29 juin 2001, sera mise en vente le 3 mars 2020.", "1 427 2020-03-03 -"},
+		{"Émission n° 1 (code jeu 427) : elle ne sera pas mise en vente le 2 mars 2020.", "1 427 - -"},
+		{"Émission n° 1 (code jeu 427) : la clôture, initialement fixée au 30 juin 2010, est reportée au 30 septembre 2010.", "1 427 - 2010-09-30"},
+		{"Les émissions n° 1 et n° 2 (codes jeux 427 et 428) seront mises en vente le 5 mai 2010.", "1 427 2010-05-05 -; 2 428 2010-05-05 -"},
 		{"Chaque émission de 500 000 tickets comprend une émission 500 000 fois.", ""},
 		{"Le règlement général publié au Journal officiel du 21 décembre 2001 s'applique.", ""},
 		{"Le code jeu 12 de l'émission n° 1.", ""},

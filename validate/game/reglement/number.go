@@ -108,6 +108,15 @@ type sum struct {
 	text     string // as printed
 }
 
+// decimalComma reads a comma before three digits as the decimal one, as a price has it: a
+// prize may be 1,000 €, a price of 1,524 € is that of a share or of francs changed.
+func (s sum) decimalComma() number {
+	if s.scale == 0 && strings.Count(s.text, ",") == 1 && s.digits < 1e15 {
+		return number{s.digits, 3}
+	}
+	return s.number
+}
+
 // minor is the sum in minor units, not ok for a fraction of one.
 func (s sum) minor() (money.Amount, bool) {
 	digits, scale := s.digits, s.scale

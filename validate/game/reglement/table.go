@@ -88,7 +88,7 @@ var (
 
 	headerRank   = regexp.MustCompile(`(?i)^(?:rangs?|rank|palier|niveau|tier|n°)$`)
 	headerOdds   = regexp.MustCompile(`(?i)\bchances?\b|winstkans|probabilité|\bodds\b`)
-	headerTotal  = regexp.MustCompile(`(?i)\btota(?:l|ux|al)\b`)
+	headerTotal  = regexp.MustCompile(`(?i)\btota(?:les?|ls?|ux|al)\b|\bcumulée?s?\b`)
 	headerCount  = regexp.MustCompile(`(?i)\b(?:nombre|nb|aantal|number|quantité)\b.*\b(?:lots?|loten|prix|prizes|gagnants?|gains)\b`)
 	headerAmount = regexp.MustCompile(`(?i)\b(?:montants?|bedrag|valeur|amount)\b|^gains?(?: unitaires?)?$|^(?:lot|prix|prize)s?$`)
 	bareCount    = regexp.MustCompile(`(?i)^(?:lots|nombre|gagnants|quantité|winners)$`)
@@ -111,7 +111,7 @@ func (d *document) tables(g *game.Game) {
 		r.tables = append(r.tables, &draft{prose: true, at: f.blockAt, end: f.blockAt})
 	}
 	for i, t := range r.tables {
-		t.complete(f, len(r.tables))
+		t.complete(d, f, len(r.tables))
 		t.settleDoubts()
 		t.judgeUnits(d, f.currency)
 		t.judgeOdds(d)
@@ -143,13 +143,20 @@ var (
 // printed twice, the old one of a text that replaces it, and an example of a sum in the
 // description of a game where another table has a head or is announced.
 func (r *tableReader) dropOthers() {
-	known := func(t *draft) bool {
-		return t.roles != nil || t.prose || t.Stake != nil || announced.MatchString(r.doc.text[max(0, t.at-300):t.at])
+	known := func(i int) bool {
+		t, from := r.tables[i], 0
+		if i > 0 {
+			from = r.tables[i-1].end
+		}
+		return t.roles != nil || t.prose || t.Stake != nil || announced.MatchString(r.doc.text[min(max(from, t.at-300), t.at):t.at])
 	}
-	one := slices.ContainsFunc(r.tables, known)
+	one := false
+	for i := range r.tables {
+		one = one || known(i)
+	}
 	var out []*draft
 	for i, t := range r.tables {
-		if i > 0 && one && !known(t) {
+		if i > 0 && one && !known(i) {
 			continue
 		}
 		if n := len(out); n > 0 && len(t.Rows) > 0 {
@@ -180,6 +187,7 @@ func (r *tableReader) step(i int) int {
 			r.begin(i)
 		}
 		r.open.roles, r.open.header, r.open.end = roles, currency, c.at
+		r.scaledHead(i, n)
 		return i + n
 	}
 	if m := countWord.FindStringSubmatch(c.text); m != nil {
@@ -218,6 +226,21 @@ func (r *tableReader) step(i int) int {
 	return r.junk(i)
 }
 
+// scaledHead names a head whose sums are in thousands or cents: they are not read as
+// what they are not.
+func (r *tableReader) scaledHead(i, n int) {
+	for _, c := range r.cells[i : i+n] {
+		if scaledUnit.MatchString(c.text) {
+			r.open.add(game.RowsMissing, -1, c.text, "", fmt.Sprintf("line %d: %q: the sums are in other units; write them out and import again", r.doc.line(c.at), c.text))
+		}
+	}
+}
+
+// soit matches what may stand before a row's total in its own cell.
+var soit = regexp.MustCompile(`(?i)^(?:soit|=|:)\s*`)
+
+var scaledUnit = regexp.MustCompile(`(?i)\bmilliers?\b|\bmillions?\b|\bk ?€|\bM ?€|\bcentimes?\b|\bcents?\b`)
+
 // rowFollows reports whether a row begins soon behind the cell: "un lot de" is then one
 // too, and no sentence.
 func (r *tableReader) rowFollows(i int) bool {
@@ -233,8 +256,10 @@ func (r *tableReader) rowFollows(i int) bool {
 func (r *tableReader) skipSubTotal(i int) int {
 	next := i + 1
 	for ; next < len(r.cells) && next <= i+3; next++ {
-		if _, isSum := wholeSum(r.cells[next].text); !r.cells[next].cut && !isSum {
-			break
+		_, isSum := wholeSum(r.cells[next].text)
+		head := rowHead.FindStringSubmatch(r.cells[next].text)
+		if !isSum && (head == nil || strings.HasPrefix(strings.TrimSpace(head[2]), "de") || strings.HasPrefix(strings.TrimSpace(head[2]), "d'")) {
+			break // "300 lots de" is the next row, "42 lots" the subtotal's
 		}
 	}
 	return next
@@ -269,6 +294,9 @@ func (r *tableReader) close() { r.open = nil }
 func (r *tableReader) readHeader(i int) (n int, roles []role, currency string) {
 	for _, c := range r.cells[i:min(i+6, len(r.cells))] {
 		what, ok := headerRole(c)
+		if strings.EqualFold(c.text, "lots") && slices.ContainsFunc(r.cells[i:min(i+6, len(r.cells))], func(c cell) bool { return strings.EqualFold(c.text, "nombre") }) {
+			what = rank
+		}
 		if !ok || slices.Contains(roles, what) {
 			break
 		}
@@ -374,7 +402,7 @@ func (r *tableReader) rowTotal(next *int, after string) (t *sum, raw, rest strin
 		return nil, "", after
 	}
 	text := r.cells[*next].text
-	if s, ok := wholeSum(aside.ReplaceAllString(text, "")); ok {
+	if s, ok := wholeSum(soit.ReplaceAllString(aside.ReplaceAllString(text, ""), "")); ok {
 		*next++
 		return &s, "", after
 	}
@@ -739,7 +767,7 @@ func (r *tableReader) junk(i int) int {
 		}
 	}
 	if m := stakeTail.FindStringSubmatch(c.text); m != nil && strings.Contains(c.text, "tableau") {
-		if s, _, ok := leadingSum(m[1]); ok {
+		if s, _, ok := leadingSum(m[1]); ok && s.currency != "" { // no year, no number of games
 			r.stake = &s
 		}
 	}
@@ -770,9 +798,12 @@ func (r *tableReader) junk(i int) int {
 // skipped says so when cells between two rows look like a row.
 func (r *tableReader) skipped(from, to int) {
 	for _, c := range r.cells[from:to] {
+		if _, head := headerRole(c); head {
+			continue // printed again on the next page
+		}
 		_, isSum := wholeSum(c.text)
 		if isSum || lotWord.MatchString(c.text) && !headerCount.MatchString(c.text) {
-			if !lotWord.MatchString(c.text) {
+			if allDigits(strings.TrimSpace(c.text)) { // a page number
 				r.open.doubted = append(r.open.doubted, len(r.open.findings))
 			}
 			r.open.add(game.RowsMissing, -1, c.text, "", fmt.Sprintf("line %d: %q looks like a part of a row that cannot be read; look at the printed text", r.doc.line(c.at), c.text))

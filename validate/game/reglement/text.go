@@ -14,6 +14,8 @@ import (
 type document struct {
 	text  string
 	lines []int // byte offset of each line's start
+
+	priceCurrency string // of the last price read
 }
 
 // cell is a piece of text between separators: a table's cell, or a line.
@@ -30,17 +32,20 @@ var (
 	otherTag = regexp.MustCompile(`(?i)</?(?:b|i|u|em|strong|span|a|font|tbody|thead|center|sup|sub|ul|ol|html|body|head|pre|small|colgroup|col)(?:\s[^<>\n]*)?/?>`)
 
 	// Ways of writing that are made regular before anything is read.
-	apostrophe = regexp.MustCompile(`([0-9])'([0-9]{3})\b`)                                                      // Swiss: 1'000
-	noCents    = regexp.MustCompile(`([0-9])(?:,|\.)[-–—]{1,2}(\s|€|$)`)                                         // 20,- €
-	multiplied = regexp.MustCompile(`(?m)^([ \-–•*|]*)(` + run + `) ?[x×] ?((?:` + run + `) ?(?:` + sign + `))`) // 300 x 20 €
-	bracketed  = regexp.MustCompile(`(?mi)^((?:` + run + `) ?(?:` + sign + `)) ?\(((?:` + run + `) lots?)\)`)    // 20 € (300 lots)
+	apostrophe = regexp.MustCompile(`([0-9])'([0-9]{3})\b`)                                                         // Swiss: 1'000
+	noCents    = regexp.MustCompile(`([0-9])(?:,|\.)[-–—]{1,2}(\s|€|$)`)                                            // 20,- €
+	wordCents  = regexp.MustCompile(`(?i)([0-9]) ?(euros?|€|francs?|F)\s+et\s+([0-9]{2})\s+(?:centimes?|cents?)\b`) // 2 euros et 50 centimes
+	multiplied = regexp.MustCompile(`(?m)^([ \-–•*|]*)(` + run + `) ?[x×] ?((?:` + run + `) ?(?:` + sign + `))`)    // 300 x 20 €
+	bracketed  = regexp.MustCompile(`(?mi)^((?:` + run + `) ?(?:` + sign + `)) ?\(((?:` + run + `) lots?)\)`)       // 20 € (300 lots)
 
-	footnote  = regexp.MustCompile(`(?i)<su[pb]>\s*\(?[0-9*]{1,2}\)?\s*</su[pb]>|[¹²³⁴⁵⁶⁷⁸⁹]+`)
-	separator = regexp.MustCompile(`[|\n]| {2,}`)
+	raisedCents = regexp.MustCompile(`(?i)<sup>\s*([0-9]{2})\s*</sup>`) // 2<sup>50</sup> €
+	footnote    = regexp.MustCompile(`(?i)<su[pb]>\s*(?:\([0-9*]{1,2}\)|[0-9*])\s*</su[pb]>|[¹²³⁴⁵⁶⁷⁸⁹]+`)
+	separator   = regexp.MustCompile(`[|\n]| {2,}`)
 )
 
 func normalize(text string) *document {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
+	text = raisedCents.ReplaceAllString(text, ",$1")
 	text = footnote.ReplaceAllString(text, "")
 	if cellTag.MatchString(text) {
 		text = cellTag.ReplaceAllString(text, "|")
@@ -64,6 +69,7 @@ func normalize(text string) *document {
 		return r
 	}, norm.NFC.String(text))
 	text = apostrophe.ReplaceAllString(apostrophe.ReplaceAllString(text, "$1 $2"), "$1 $2") // twice: groups share their digits
+	text = wordCents.ReplaceAllString(text, "$1,$3 $2")
 	text = noCents.ReplaceAllString(text, "$1$2")
 	text = semicolons(text)
 	text = multiplied.ReplaceAllString(text, "${1}${2} lots de ${3}")

@@ -111,7 +111,7 @@ func (p *proportion) draft(d *document) *draft {
 }
 
 // complete fills in what the rest of the text says about every table.
-func (t *draft) complete(f figures, tables int) {
+func (t *draft) complete(d *document, f figures, tables int) {
 	if t.BlockSize == nil {
 		t.BlockSize = f.blockSize
 	}
@@ -140,9 +140,31 @@ func (t *draft) complete(f figures, tables int) {
 	if t.Currency == "" && len(t.sums)+len(t.NonCash) > 0 || t.Currency == "" && t.Price != nil {
 		t.Currency = f.currency
 	}
+	if t.Stake == nil && f.priceCurrency != "" && t.Currency != "" && t.Currency != f.priceCurrency {
+		t.Price = nil // "20 F (3,05 €)" over a table in euros
+	}
+	t.Currency = d.localFrancs(t.Currency)
 	if !t.rescale() {
 		t.add(game.RowsMissing, -1, "", "", fmt.Sprintf("a sum of the table is no whole number of the smallest unit of %s", t.Currency))
 	}
+}
+
+var (
+	belgianText = regexp.MustCompile(`(?i)loterie\s+nationale|nationale\s+loterij|arrêté\s+royal|koninklijk\s+besluit`)
+	swissText   = regexp.MustCompile(`(?i)loterie\s+(?:de\s+la\s+suisse\s+)?romande|swisslos`)
+)
+
+// localFrancs are the francs of the country whose lottery the text is about.
+func (d *document) localFrancs(currency string) string {
+	switch {
+	case currency != "FRF":
+		return currency
+	case swissText.MatchString(d.text):
+		return "CHF"
+	case belgianText.MatchString(d.text):
+		return "BEF"
+	}
+	return currency
 }
 
 // settleDoubts drops the findings about cells that looked like a part of a row, such as
@@ -391,5 +413,7 @@ type figures struct {
 	unit      game.Unit
 	price     *money.Amount
 	several   bool // several prices to choose from
-	currency  string
+	// priceCurrency is the price's own, to tell a table in another one.
+	priceCurrency string
+	currency      string
 }
