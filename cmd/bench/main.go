@@ -63,6 +63,9 @@ func (b *bench) run(ctx context.Context) error {
 	if err := b.lookups(ctx, sealed); err != nil {
 		return err
 	}
+	if err := b.rivals(ctx, work, sealed); err != nil {
+		return err
+	}
 	if err := b.claims(ctx, work, sealed); err != nil {
 		return err
 	}

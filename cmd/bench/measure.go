@@ -36,6 +36,7 @@ import (
 type sealedBlock struct {
 	path  string
 	block *manifest.Block
+	keys  manifest.Keys
 	codes []ticket.Code // spread over the block, winners and losers
 }
 
@@ -46,7 +47,7 @@ func (b *bench) sealing(ctx context.Context, work string) (*sealedBlock, error) 
 		return nil, err
 	}
 	csv := filepath.Join(work, "tickets.csv")
-	s := &sealedBlock{path: filepath.Join(work, "b.manifest")}
+	s := &sealedBlock{path: filepath.Join(work, "b.manifest"), keys: keys}
 	if err := writeCSV(csv, seal.Sample{Layout: ticket.G40(), GameCode: "399", Tickets: b.tickets, FirstPack: 1, PackSize: 60, Tiers: tiers}); err != nil {
 		return nil, err
 	}

@@ -88,16 +88,18 @@ func bingoRow(row int) uint32 {
 // in the middle, as every bingo card has them; the text does not say so.
 //
 // Game 1 (4.2.5 to 4.2.9): the twenty balls cover their numbers on five cards; the
-// whole horizontal lines of all cards are counted, and the number of lines has one
-// prize, not one for each line. Bonus (4.2.10 to 4.2.12): the four yellow numbers of a
-// card are all among the balls. Game 2 (4.3): the three symbols are the winning ones in
+// whole horizontal lines of all cards are counted together, and the number of lines has
+// one prize, not one for each line. Bonus (4.2.10 to 4.2.12): the four yellow numbers of
+// a card are all among the balls. Game 2 (4.3): the three symbols are the winning ones in
 // the same order; it wins the amount of its box. The wins add up to one indivisible
 // prize (4.4), which is one of the table (3).
 //
 // Text form, one line with no comma: the balls, five cards, the winning symbols, the
 // player's symbols and the box of game 2, joined by "/". A number is two digits, and the
 // numbers of a part run together: 20 balls, 24 numbers of a card in reading order
-// without the star. Symbols are joined by "-", the box is in minor units.
+// without the star. Symbols are joined by "-", the box is in minor units:
+// "0117...75/(48 digits)/(48)/(48)/(48)/(48)/CLE-FER-OR/CLE-OR-FER/2000". Text that is
+// accepted is the only one for its ticket.
 type Bingo struct {
 	settings BingoSettings
 	rows     [bingoRows]uint32 // rows that can be lines, 0 for one that cannot
@@ -116,7 +118,9 @@ type bingoTicket struct {
 	box            money.Amount
 }
 
-// NewBingo makes the rules. Prizes are the amounts of the prize table.
+// NewBingo makes the rules. Prizes are the amounts of the prize table. It keeps copies
+// of what it is given. Errors name the setting and what to write; ErrPrize is an amount,
+// or the sum of a way, that the table lacks.
 func NewBingo(s BingoSettings, prizes []money.Amount) (*Bingo, error) {
 	if len(prizes) == 0 || slices.Contains(prizes, 0) {
 		return nil, errors.New("the prize table is unknown, or has a prize of 0 (article 3)")
@@ -126,6 +130,9 @@ func NewBingo(s BingoSettings, prizes []money.Amount) (*Bingo, error) {
 	}
 	s.LinePrizes, s.Game2Amounts = slices.Clone(s.LinePrizes), slices.Clone(s.Game2Amounts)
 	s.Game2Symbols, s.Ways = slices.Clone(s.Game2Symbols), slices.Clone(s.Ways)
+	if len(s.Ways) == 0 {
+		s.Ways = BingoWays(s, prizes)
+	}
 	b := &Bingo{settings: s, prizes: slices.Clone(prizes), yellow: 1<<7 | 1<<11 | 1<<12 | 1<<16}
 	for r := range b.rows {
 		b.rows[r] = bingoRow(r)
@@ -136,10 +143,10 @@ func NewBingo(s BingoSettings, prizes []money.Amount) (*Bingo, error) {
 	if s.YellowAtCorners {
 		b.yellow = 1<<6 | 1<<8 | 1<<15 | 1<<17
 	}
-	if len(s.Ways) == 0 {
-		b.settings.Ways = BingoWays(s, prizes)
+	if err := b.prepare(); err != nil {
+		return nil, err
 	}
-	return b, b.prepare()
+	return b, nil
 }
 
 // validate checks the settings alone and against the prize table.
@@ -153,15 +160,18 @@ func (s BingoSettings) validate(prizes []money.Amount) error {
 	if n := len(s.Game2Amounts); n == 0 || n > bingoMostAmounts {
 		return fmt.Errorf("game2_amounts_minor: %d, want 1 to %d: article 4.3.2 lists them", n, bingoMostAmounts)
 	}
-	for setting, amounts := range map[string][]money.Amount{"line_prizes_minor": s.LinePrizes, "game2_amounts_minor": s.Game2Amounts, "bonus_minor": {s.Bonus}} {
-		for i, a := range amounts {
+	for _, setting := range []struct {
+		name    string
+		amounts []money.Amount
+	}{{"line_prizes_minor", s.LinePrizes}, {"bonus_minor", []money.Amount{s.Bonus}}, {"game2_amounts_minor", s.Game2Amounts}} {
+		for i, a := range setting.amounts {
 			switch {
 			case a <= 0 || a > bingoMostMinor:
-				return fmt.Errorf("%s: %d: want 1 to %d minor units", setting, a, bingoMostMinor)
-			case slices.Contains(amounts[:i], a):
-				return fmt.Errorf("%s: %d stands twice", setting, a)
+				return fmt.Errorf("%s: %d: want 1 to %d minor units", setting.name, a, money.Amount(bingoMostMinor))
+			case slices.Contains(setting.amounts[:i], a):
+				return fmt.Errorf("%s: %d stands twice", setting.name, a)
 			case !slices.Contains(prizes, a):
-				return fmt.Errorf("%s: %d minor units: %w (article 3), though a ticket can win just that", setting, a, ErrPrize)
+				return fmt.Errorf("%s: %d minor units: %w (article 3), though a ticket can win just that", setting.name, a, ErrPrize)
 			}
 		}
 	}
@@ -173,7 +183,8 @@ func (s BingoSettings) validate(prizes []money.Amount) error {
 	return nil
 }
 
-// BingoWays lists every way whose sum is a prize, each with the share 1.
+// BingoWays lists every way whose sum is one of the prizes, each with the share 1, by
+// lines, bonuses and the box of game 2. A file of settings starts from it.
 func BingoWays(s BingoSettings, prizes []money.Amount) []BingoWay {
 	cards := 1
 	if s.BonusPerCard {
@@ -184,7 +195,7 @@ func BingoWays(s BingoSettings, prizes []money.Amount) []BingoWay {
 		for bonus := range cards + 1 {
 			for _, game2 := range append([]money.Amount{0}, s.Game2Amounts...) {
 				w := BingoWay{lines, bonus, game2, 1}
-				if sum, err := s.sum(w); err == nil && slices.Contains(prizes, sum) {
+				if sum, err := s.sum(w); err == nil && sum > 0 && slices.Contains(prizes, sum) {
 					out = append(out, w)
 				}
 			}
@@ -316,7 +327,7 @@ func (t *bingoTicket) sameCards() (one, two int, same bool) {
 func (b *Bingo) balls(t *bingoTicket) (set bingoSet, err error) {
 	for i, n := range t.balls {
 		if set.has(n) && !b.settings.RepeatedBalls {
-			return set, fmt.Errorf("ball %d: number %d stands twice: %w (article 4.2.3, repeated_balls)", i+1, n, ErrExcluded)
+			return set, fmt.Errorf("balls, number %d: %02d stands twice: %w (article 4.2.3, repeated_balls)", i+1, n, ErrExcluded)
 		}
 		set.add(n)
 	}
@@ -328,7 +339,7 @@ func (t *bingoTicket) covered(card int, balls bingoSet) (cells uint32, err error
 	var set bingoSet
 	for i, n := range t.cards[card] {
 		if set.has(n) {
-			return 0, fmt.Errorf("card %d, number %d: %d stands twice: %w (article 4.2.2)", card+1, i+1, n, ErrExcluded)
+			return 0, fmt.Errorf("card %d, number %d: %02d stands twice: %w (article 4.2.2)", card+1, i+1, n, ErrExcluded)
 		}
 		set.add(n)
 		if balls.has(n) {
@@ -350,23 +361,13 @@ func (b *Bingo) lines(covered uint32) (n int) {
 
 // parse reads the text form. It keeps nothing of text.
 func (b *Bingo) parse(text []byte, t *bingoTicket) error {
-	part := func(to []uint8, name string, k int) error {
-		rest, err := bingoPart(text, to)
-		if err == nil {
-			text = rest
-			return nil
-		}
-		if k >= 0 {
-			name += strconv.Itoa(k + 1)
-		}
-		return fmt.Errorf("%s, %w", name, err)
-	}
-	if err := part(t.balls[:], "balls", -1); err != nil {
-		return err
+	text, err := bingoPart(text, t.balls[:], "4.2.3")
+	if err != nil {
+		return fmt.Errorf("balls, %w", err)
 	}
 	for c := range t.cards {
-		if err := part(t.cards[c][:], "card ", c); err != nil {
-			return err
+		if text, err = bingoPart(text, t.cards[c][:], "4.2.2"); err != nil {
+			return fmt.Errorf("card %d, %w", c+1, err)
 		}
 	}
 	for i, to := range []*[3]uint8{&t.winning, &t.yours} {
@@ -390,7 +391,8 @@ func (b *Bingo) parse(text []byte, t *bingoTicket) error {
 }
 
 // bingoPart reads numbers of two digits up to the next "/" and returns what follows it.
-func bingoPart(text []byte, to []uint8) ([]byte, error) {
+// The article is the one that limits the numbers.
+func bingoPart(text []byte, to []uint8, article string) ([]byte, error) {
 	if len(text) <= 2*len(to) || text[2*len(to)] != '/' {
 		return nil, fmt.Errorf("want %d digits and a /: %w", 2*len(to), ErrForm)
 	}
@@ -401,7 +403,7 @@ func bingoPart(text []byte, to []uint8) ([]byte, error) {
 		}
 		n := 10*tens + units
 		if n < 1 || n > bingoNumbers {
-			return nil, fmt.Errorf("number %d: %02d: %w (articles 4.2.2 and 4.2.3: 1 to %d)", i+1, n, ErrExcluded, bingoNumbers)
+			return nil, fmt.Errorf("number %d: %02d: %w (article %s: 1 to %d)", i+1, n, ErrExcluded, article, bingoNumbers)
 		}
 		to[i] = n
 	}

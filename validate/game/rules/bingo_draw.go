@@ -12,14 +12,23 @@ import (
 // How Draw makes every ticket of a way equally likely.
 //
 // A ticket is twenty different balls in order, five cards of twenty-four different
-// numbers in order, and game 2. Whatever the balls are, a card whose covered cells are a
-// given set of m cells can be filled in P(20,m) P(55,24-m) ways, where P(n,k) is the
-// number of ordered choices of k out of n. So the number of tickets of a way is a sum of
-// products over the cards, and the cards depend on each other only by the lines and
-// bonuses that are still owed. Both sums are made once in whole numbers, backwards:
-// bingoCardTable over the rows of a card, bingoMaker over the cards. Draw walks them
-// forwards with the exact shares and fills the cells at random. With RepeatedBalls the
-// drawn balls stay different ones: the other tickets are never drawn.
+// numbers in order, and the symbols and the box of game 2. A way names the lines of all
+// cards together, whether the bonus is won, and what game 2 wins: on which cards is left
+// to chance. Uniform means that each of the tickets that Evaluate gives these parts, and
+// no other, has the same chance; each choice is exact to within 2^-63 of its share.
+//
+// Whatever the balls are, a card whose covered cells are a given set of m cells can be
+// filled in P(20,m) P(55,24-m) ways, where P(n,k) is the number of ordered choices of k
+// out of n. So the number of tickets of a way is a sum of products over the cards, and
+// the cards depend on each other only by the lines and bonuses that are still owed. Both
+// sums are made once in whole numbers, backwards: bingoCardTable over the rows of a
+// card, bingoMaker over the cards. Draw walks them forwards with the exact shares and
+// fills the cells at random. Throwing tickets away until one wins in the way would do
+// the same, but of 5 x 10^18 tickets one has eight lines.
+//
+// With RepeatedBalls the drawn balls stay different ones: the other tickets are never
+// drawn. With DifferentCards equal cards are drawn again, which is just as uniform and
+// hardly ever happens: no class has fewer than 2^84 cards.
 
 // bingoClass is what a card adds: whole lines, and whether its yellow numbers are found.
 type bingoClass struct {
@@ -45,11 +54,22 @@ type bingoStep struct {
 	yellow              bool
 }
 
+const bingoSteps = bingoRows * (bingoCells + 1) * (bingoRows + 1) * 2
+
+// index is under bingoSteps for every row of a card.
+func (s bingoStep) index() int {
+	i := 2 * ((s.row*(bingoCells+1)+s.covered)*(bingoRows+1) + s.lines)
+	if s.yellow {
+		i++
+	}
+	return i
+}
+
 // bingoCardTable draws the covered cells of a card of a class.
 type bingoCardTable struct {
 	groups [bingoRows][]bingoGroup
-	total  [bingoClasses]*big.Int // cards of each class, for one set of balls
-	picks  [bingoClasses]map[bingoStep]*weighted
+	total  [bingoClasses]*big.Int    // cards of each class, for one set of balls
+	picks  [bingoClasses][]*weighted // over the row's groups, by the index of a step
 }
 
 func newBingoCardTable(b *Bingo) *bingoCardTable {
@@ -62,8 +82,8 @@ func newBingoCardTable(b *Bingo) *bingoCardTable {
 		fill[m] = new(big.Int).Mul(falling(bingoBalls, m), falling(bingoNumbers-bingoBalls, bingoCells-m))
 	}
 	for i := range t.total {
-		t.picks[i] = map[bingoStep]*weighted{}
-		t.total[i] = t.count(bingoClassAt(i), bingoStep{yellow: true}, fill[:], map[bingoStep]*big.Int{}, t.picks[i])
+		t.picks[i] = make([]*weighted, bingoSteps)
+		t.total[i] = t.count(bingoClassAt(i), bingoStep{yellow: true}, fill[:], make([]*big.Int, bingoSteps), t.picks[i])
 	}
 	return t
 }
@@ -89,14 +109,14 @@ func bingoGroups(row, line, yellow uint32) (groups []bingoGroup) {
 
 // count is the number of ways to finish a card from a step so that it is of the class,
 // and remembers the shares of the next row's groups.
-func (t *bingoCardTable) count(class bingoClass, at bingoStep, fill []*big.Int, known map[bingoStep]*big.Int, picks map[bingoStep]*weighted) *big.Int {
+func (t *bingoCardTable) count(class bingoClass, at bingoStep, fill, known []*big.Int, picks []*weighted) *big.Int {
 	if at.row == bingoRows {
 		if at.lines == class.lines && at.yellow == class.yellow {
 			return fill[at.covered]
 		}
 		return new(big.Int)
 	}
-	if n, ok := known[at]; ok {
+	if n := known[at.index()]; n != nil {
 		return n
 	}
 	sum := new(big.Int)
@@ -109,10 +129,7 @@ func (t *bingoCardTable) count(class bingoClass, at bingoStep, fill []*big.Int, 
 		}
 		sum.Add(sum, weights[i])
 	}
-	known[at] = sum
-	if p := newWeighted(weights); p != nil {
-		picks[at] = p
-	}
+	known[at.index()], picks[at.index()] = sum, newWeighted(weights)
 	return sum
 }
 
@@ -131,20 +148,47 @@ func (s bingoStep) then(g bingoGroup) bingoStep {
 func (t *bingoCardTable) draw(class int, rng *rand.Rand) (cells uint32) {
 	at := bingoStep{yellow: true}
 	for at.row < bingoRows {
-		g := t.groups[at.row][t.picks[class][at].pick(rng)]
+		g := t.groups[at.row][t.picks[class][at.index()].pick(rng)]
 		cells |= g.cells[below(rng, len(g.cells))]
 		at = at.then(g)
 	}
 	return cells
 }
 
-// bingoOwed is what the cards before have: lines, and cards with a bonus.
+// bingoOwed is what the cards before have: lines, and cards with a bonus, of which the
+// first alone counts without BonusPerCard.
 type bingoOwed struct{ card, lines, bonus int }
+
+const bingoOwes = bingoCards * (bingoCards*bingoRows + 1) * (bingoCards + 1)
+
+// index is under bingoOwes for every card.
+func (o bingoOwed) index() int {
+	return (o.card*(bingoCards*bingoRows+1)+o.lines)*(bingoCards+1) + o.bonus
+}
+
+// then is what the cards have with one more of a class.
+func (b *Bingo) then(o bingoOwed, class int) bingoOwed {
+	c := bingoClassAt(class)
+	o.card++
+	o.lines += c.lines
+	if c.yellow && (o.bonus == 0 || b.settings.BonusPerCard) {
+		o.bonus++
+	}
+	return o
+}
 
 // bingoMaker draws the classes of the five cards of a way.
 type bingoMaker struct {
 	way   BingoWay
-	picks map[bingoOwed]*weighted // over the classes
+	picks []*weighted // over the classes, by the index of what is owed
+}
+
+// newBingoMaker needs the card table. Up to eight lines go with any number of bonuses, so
+// that every way has tickets.
+func (b *Bingo) newBingoMaker(w BingoWay) bingoMaker {
+	m := bingoMaker{w, make([]*weighted, bingoOwes)}
+	m.count(b, bingoOwed{}, make([]*big.Int, bingoOwes))
+	return m
 }
 
 // accepts reports whether cards with these lines and bonuses win in the way.
@@ -156,15 +200,20 @@ func (b *Bingo) accepts(w BingoWay, lines, bonus int) bool {
 	return (lines == w.Lines || none) && bonus == w.BonusCards
 }
 
-// count is the number of ways to finish the cards in the maker's way.
-func (m *bingoMaker) count(b *Bingo, at bingoOwed, known map[bingoOwed]*big.Int) *big.Int {
+// count is the number of ways to finish the cards in the maker's way, for one set of
+// balls, and remembers the shares of the next card's classes.
+func (m *bingoMaker) count(b *Bingo, at bingoOwed, known []*big.Int) *big.Int {
+	lose := m.way.Lines == 0 && b.settings.NineLinesLose // with too many lines
+	if at.bonus > m.way.BonusCards || at.lines > m.way.Lines && !lose {
+		return new(big.Int)
+	}
 	if at.card == bingoCards {
 		if b.accepts(m.way, at.lines, at.bonus) {
 			return big.NewInt(1)
 		}
 		return new(big.Int)
 	}
-	if n, ok := known[at]; ok {
+	if n := known[at.index()]; n != nil {
 		return n
 	}
 	sum := new(big.Int)
@@ -172,25 +221,12 @@ func (m *bingoMaker) count(b *Bingo, at bingoOwed, known map[bingoOwed]*big.Int)
 	for i := range weights {
 		weights[i] = new(big.Int)
 		if b.card.total[i].Sign() > 0 {
-			weights[i].Mul(b.card.total[i], m.count(b, at.then(i), known))
+			weights[i].Mul(b.card.total[i], m.count(b, b.then(at, i), known))
 		}
 		sum.Add(sum, weights[i])
 	}
-	known[at] = sum
-	if p := newWeighted(weights); p != nil {
-		m.picks[at] = p
-	}
+	known[at.index()], m.picks[at.index()] = sum, newWeighted(weights)
 	return sum
-}
-
-func (o bingoOwed) then(class int) bingoOwed {
-	c := bingoClassAt(class)
-	o.card++
-	o.lines += c.lines
-	if c.yellow {
-		o.bonus++
-	}
-	return o
 }
 
 // prepare makes the ways and what draws them. The losing way comes first.
@@ -218,10 +254,7 @@ func (b *Bingo) prepare() error {
 		key := BingoWay{Lines: w.Lines, BonusCards: w.BonusCards} // game 2 is drawn apart
 		m, ok := made[key]
 		if !ok {
-			m = bingoMaker{way: key, picks: map[bingoOwed]*weighted{}}
-			if m.count(b, bingoOwed{}, map[bingoOwed]*big.Int{}).Sign() == 0 {
-				return fmt.Errorf("ways: number %d: no ticket wins in this way", i)
-			}
+			m = b.newBingoMaker(key)
 			made[key] = m
 		}
 		m.way = w
@@ -254,7 +287,10 @@ func (b *Bingo) wayName(w BingoWay) string {
 // Ways implements Maker. Ways()[0] is the losing one.
 func (b *Bingo) Ways() []Way { return b.ways }
 
-// Draw implements Maker: every ticket of the way is equally likely.
+// Draw implements Maker: every ticket of the way is equally likely, to within 2^-63 a
+// choice. A ticket is its balls and cards in order and game 2; on which cards the lines
+// and the bonus are, and the box of a lost game 2, is left to chance. It allocates
+// nothing when dst has room.
 func (b *Bingo) Draw(dst []byte, way int, rng *rand.Rand) []byte {
 	var numbers [bingoNumbers]uint8
 	for i := range numbers {
@@ -265,11 +301,11 @@ func (b *Bingo) Draw(dst []byte, way int, rng *rand.Rand) []byte {
 	copy(t.balls[:], numbers[:])
 	balls, others := numbers[:bingoBalls], numbers[bingoBalls:]
 	m := &b.makers[way]
-	for again := true; again; _, _, again = t.sameCards() { // once: equal cards are one in 10^40
+	for again := true; again; _, _, again = t.sameCards() {
 		owed := bingoOwed{}
 		for c := range t.cards {
-			class := m.picks[owed].pick(rng)
-			owed = owed.then(class)
+			class := m.picks[owed.index()].pick(rng)
+			owed = b.then(owed, class)
 			t.fill(c, b.card.draw(class, rng), balls, others, rng)
 		}
 		if !b.settings.DifferentCards {
