@@ -132,12 +132,12 @@ func addSignature(ctx context.Context, path string, signer note.Signer) (err err
 	if err := db.QueryRowContext(ctx, "SELECT length(note), substr(note, 1, ?) FROM header", maxNote).Scan(&size, &signed); err != nil {
 		return fmt.Errorf("%w: %w", manifest.ErrDamaged, err)
 	}
-	n, err := note.Open(signed, note.VerifierList())
+	_, err = note.Open(signed, note.VerifierList()) // no key is known: what is signed comes with the error
 	var unverified *note.UnverifiedNoteError
 	if !errors.As(err, &unverified) {
 		return fmt.Errorf("the header is no signed note: %w", err)
 	}
-	n = unverified.Note
+	n := unverified.Note
 	if _, err := manifest.ParseHeader(n.Text); err != nil {
 		return err
 	}
