@@ -323,6 +323,10 @@ func FileSHA256(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
+// maxValue bounds a value or a row that SQLite reads, in bytes: the largest true one is a
+// header.
+const maxValue = 2 * maxHeader
+
 // connector opens a manifest read-only and immutable, with a small cache, no memory
 // map (an I/O error of the card would be a SIGBUS), an untrusted schema, and an
 // authorizer that lets nothing but reads of our three tables be prepared.
@@ -340,6 +344,7 @@ func (c connector) Connect(context.Context) (driver.Conn, error) {
 				return fmt.Errorf("PRAGMA %s: %w", pragma, err)
 			}
 		}
+		conn.SetLimit(sqlite3.SQLITE_LIMIT_LENGTH, maxValue) // a hostile file's blobs stay on the disk
 		conn.RegisterAuthorizer(authorize)
 		return nil
 	}}
