@@ -4,14 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math/bits"
 	"slices"
 	"strconv"
 
 	"grattoir/validate/money"
 )
 
-// CrossingoSettings are the data of CROSSINGO. The regulation names no range of numbers,
+// CrossingoSettings are the data of CROSSINGO. The sums are those that Draw prints:
+// Evaluate takes any, since the regulation limits none (5.3). The regulation names no range of numbers,
 // no list of sums and no size of the EXTRA stage: they are the game's programme. A switch
 // left out is our reading of an article that can be read in two ways.
 type CrossingoSettings struct {
@@ -32,6 +32,18 @@ type CrossingoSettings struct {
 	// GoldenCompounds: each golden number of a line doubles it again. 5.7 has one
 	// multiplication by 2, so for us it is one however many there are.
 	GoldenCompounds bool `toml:"golden_compounds"`
+	// GoldenLate: a golden number found in a line, or brought into it, after the line was
+	// won still doubles it. 5.7 sets no time for finding it, but for making the line; for
+	// us a line is settled when it is won.
+	GoldenLate bool `toml:"golden_late"`
+	// ExchangersLast: in a round the numbers are found before the exchangers move anything.
+	// One click reveals five elements (5.4), and 5.5 to 5.7 come before 5.8; nothing says
+	// that their order is that of the articles, so for us it is the one on the screen,
+	// from left to right.
+	ExchangersLast bool `toml:"exchangers_last"`
+	// AllMove: an exchanger that leaves a number in its place is excluded. 5.8 says that
+	// the numbers of the column change places; for us it is enough that some do.
+	AllMove bool `toml:"all_move"`
 	// FourExactly: five alike in a stage win nothing. 5.11.4 has "découvre 4 symboles",
 	// which whoever finds five has done; for us four and more win once.
 	FourExactly bool `toml:"four_exactly"`
@@ -108,7 +120,8 @@ type crossUnit struct {
 // the case of its column (5.3, 5.4). A number changes its number in the grid into a
 // symbol; a row, column or diagonal of five symbols wins the sum beside it (5.5). A sum
 // is won (5.6). A golden number doubles the gain of its row and of its column, not of a
-// diagonal (5.7). An exchanger moves the cells of its column (5.8). EXTRA opens a stage
+// diagonal (5.7). An exchanger moves the cells of its column, symbols too (5.8 speaks of
+// numbers; the order that comes with the element says where each of the five goes). EXTRA opens a stage
 // (5.9), where four winning symbols alike win their sum (5.11.4). All wins add up to one
 // indivisible prize (5.12), which is one of the table (4).
 //
@@ -148,7 +161,10 @@ func NewCrossingo(s CrossingoSettings, prizes []money.Amount) (*Crossingo, error
 		}
 	}
 	c := &Crossingo{settings: s, prizes: slices.Clone(prizes)}
-	return c, c.prepare()
+	if err := c.prepare(); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // Evaluate implements Rules. It allocates nothing for a losing unit.
@@ -231,11 +247,12 @@ func (c *Crossingo) addStage(out *Result, n int, s *crossStage) error {
 // crossBoard is the grid while a unit is played. A cell keeps its bit while exchangers
 // move it: bit i is the cell that stood at place i (5*row+column) at the beginning.
 type crossBoard struct {
-	place  [crossCells]uint8  // which cell stands at each place
-	lines  [crossLines]uint32 // cells of each line
-	symbol uint32             // cells changed into a symbol
-	golden uint32             // cells changed by a golden number
-	found  uint32             // places where golden numbers were found
+	place  [crossCells]uint8     // which cell stands at each place
+	lines  [crossLines]uint32    // cells of each line
+	symbol uint32                // cells changed into a symbol
+	golden [crossElements]uint32 // cells changed by each golden number
+	n      int                   // golden numbers so far
+	found  [2 * crossSide]uint8  // golden numbers found in each row and column
 }
 
 func newCrossBoard() (b crossBoard) {
@@ -271,14 +288,6 @@ func (b *crossBoard) exchange(column int, from [crossSide]uint8) {
 	b.align()
 }
 
-// crossPlaces are the places of a row or column, as bits.
-func crossPlaces(line int) uint32 {
-	if line < crossSide {
-		return 0x1f << (crossSide * line)
-	}
-	return 0x108421 << (line - crossSide)
-}
-
 // play reveals the elements and returns by how much each line's sum is multiplied: 0 for
 // a line that is not won.
 func (c *Crossingo) play(u *crossUnit) (factor [crossLines]int64) {
@@ -287,7 +296,7 @@ func (c *Crossingo) play(u *crossUnit) (factor [crossLines]int64) {
 		cells[n] |= 1 << i
 	}
 	b := newCrossBoard()
-	for i := range u.elements {
+	for _, i := range c.order(u) {
 		e := &u.elements[i]
 		switch e.kind {
 		case crossNumber, crossGolden:
@@ -297,11 +306,10 @@ func (c *Crossingo) play(u *crossUnit) (factor [crossLines]int64) {
 			}
 			b.symbol |= changed
 			if e.kind == crossGolden {
-				b.golden |= changed
 				b.find(changed)
 			}
 		case crossExchanger:
-			b.exchange(i%crossSide, e.from)
+			b.exchange(int(i)%crossSide, e.from)
 		default:
 			continue
 		}
@@ -315,11 +323,30 @@ func (c *Crossingo) play(u *crossUnit) (factor [crossLines]int64) {
 	return factor
 }
 
-// find notes the places where the cells stand.
+// order is the order in which the elements take effect.
+func (c *Crossingo) order(u *crossUnit) (order [crossElements]uint8) {
+	at := 0
+	for first := 0; first < crossElements; first += crossSide {
+		for pass := range 2 {
+			for i := first; i < first+crossSide; i++ {
+				last := c.settings.ExchangersLast && u.elements[i].kind == crossExchanger
+				if last == (pass == 1) {
+					order[at] = uint8(i)
+					at++
+				}
+			}
+		}
+	}
+	return order
+}
+
+// find notes a golden number: its cells, and the rows and columns in which they stand.
 func (b *crossBoard) find(cells uint32) {
-	for i, cell := range b.place {
-		if cells&(1<<cell) != 0 {
-			b.found |= 1 << i
+	b.golden[b.n] = cells
+	b.n++
+	for line := range b.found {
+		if cells&b.lines[line] != 0 {
+			b.found[line]++
 		}
 	}
 }
@@ -327,23 +354,28 @@ func (b *crossBoard) find(cells uint32) {
 // score wins the lines that are whole and not yet won.
 func (c *Crossingo) score(b *crossBoard, factor *[crossLines]int64) {
 	for line, cells := range b.lines {
-		if factor[line] != 0 || b.symbol&cells != cells {
+		switch won := factor[line] != 0; {
+		case !won && b.symbol&cells != cells, won && !c.settings.GoldenLate:
 			continue
+		case !won:
+			factor[line] = 1
 		}
-		factor[line] = 1
 		if line >= 2*crossSide {
 			continue // 5.7: not the diagonals
 		}
-		golden := bits.OnesCount32(b.golden & cells)
-		if c.settings.GoldenStays {
-			golden = bits.OnesCount32(b.found & crossPlaces(line))
+		golden := int(b.found[line])
+		if !c.settings.GoldenStays {
+			golden = 0
+			for _, number := range b.golden[:b.n] {
+				if number&cells != 0 {
+					golden++
+				}
+			}
 		}
-		switch {
-		case golden > 0 && !c.settings.GoldenCompounds:
-			factor[line] = 2
-		case golden > 0:
-			factor[line] = 1 << golden
+		if golden > 1 && !c.settings.GoldenCompounds {
+			golden = 1
 		}
+		factor[line] = max(factor[line], 1<<golden)
 	}
 }
 
@@ -424,7 +456,7 @@ func (c *Crossingo) parseElement(word []byte, u *crossUnit, i int) error {
 		e.kind, e.amount = crossSum, amount
 		return nil
 	case word[0] == '~':
-		return e.parseExchanger(word[1:])
+		return e.parseExchanger(word[1:], c.settings.AllMove)
 	case word[len(word)-1] == '*':
 		e.kind = crossGolden
 		word = word[:len(word)-1]
@@ -434,22 +466,27 @@ func (c *Crossingo) parseElement(word []byte, u *crossUnit, i int) error {
 	return err
 }
 
-func (e *crossElement) parseExchanger(text []byte) error {
+func (e *crossElement) parseExchanger(text []byte, all bool) error {
 	e.kind = crossExchanger
 	if len(text) != crossSide {
 		return fmt.Errorf("want ~ and %d rows: %w", crossSide, ErrForm)
 	}
-	seen, moved := 0, false
+	seen, moved := 0, 0
 	for row, digit := range text {
 		if digit < '1' || digit > '0'+crossSide || seen&(1<<(digit-'1')) != 0 {
 			return fmt.Errorf("want ~ and the rows 1 to %d, each once: %w", crossSide, ErrForm)
 		}
 		seen |= 1 << (digit - '1')
 		e.from[row] = digit - '1'
-		moved = moved || int(digit-'1') != row
+		if int(digit-'1') != row {
+			moved++
+		}
 	}
-	if !moved {
+	switch {
+	case moved == 0:
 		return fmt.Errorf("an exchanger that moves nothing: %w (article 5.8)", ErrExcluded)
+	case all && moved < crossSide:
+		return fmt.Errorf("an exchanger that leaves a number in its place: %w (article 5.8, all_move)", ErrExcluded)
 	}
 	return nil
 }

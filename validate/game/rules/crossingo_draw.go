@@ -16,7 +16,8 @@ import (
 // The way fixes which amounts are won. Drawn first, each uniformly and with no thought of
 // the rest, are: the mix by its share, which lines win, the places of the kinds of
 // elements, the order of each exchanger, the sums of the lines that are not won. So
-// nothing of these tells a winner. Given them, every choice of numbers with which exactly
+// within a mix nothing of these tells a winner; what the way itself puts into a unit, its
+// sums and stages, does, unless the mixes put the like into losers. Given them, every choice of numbers with which exactly
 // these lines win, doubled where the way says so, is equally likely, and so is every
 // losing or winning stage.
 //
@@ -41,7 +42,8 @@ const (
 	crossMostExchangers = 3
 	crossMostChoices    = (crossMostExchangers + 1) * (crossMostExchangers + 1) * (crossMostExchangers + 1)
 	crossTries          = 1 << 16 // choices of numbers for given places
-	crossTrials         = 4       // units of each way and mix that prepare draws
+	crossTrials         = 16      // units of each way and mix that prepare draws
+	crossTrialTries     = 1 << 13 // choices of numbers for each of them
 	// crossBlocking is how many cells without a symbol keep all lines but the winning
 	// ones from being whole, whichever these are: a test tries all.
 	crossBlocking = 5
@@ -54,8 +56,8 @@ func (c *Crossingo) prepare() error {
 		return fmt.Errorf("mixes: none")
 	}
 	for i, m := range c.settings.Mixes {
-		if m.Golden < 0 || m.Exchangers < 0 || m.Exchangers > crossMostExchangers || m.Extra < 0 || m.Share > 1<<32 {
-			return fmt.Errorf("mixes: number %d: want golden and extra of 0 or more, exchangers of 0 to %d, a share of at most 2^32", i+1, crossMostExchangers)
+		if m.Golden < 0 || m.Golden > crossElements || m.Exchangers < 0 || m.Exchangers > crossMostExchangers || m.Extra < 0 || m.Extra > crossElements || m.Share > 1<<32 {
+			return fmt.Errorf("mixes: number %d: want golden and extra of 0 to %d, exchangers of 0 to %d, a share of at most 2^32", i+1, crossElements, crossMostExchangers)
 		}
 	}
 	c.settings.Ways = append([]CrossingoWay{{Share: 1}}, c.settings.Ways...)
@@ -116,8 +118,8 @@ func (c *Crossingo) checkWay(w CrossingoWay, prize money.Amount) error {
 // prize is what the way wins.
 func (w CrossingoWay) prize() (sum money.Amount, err error) {
 	for _, a := range slices.Concat(w.Lines, w.Doubled, w.Doubled, w.Sums, w.Extra) {
-		if a <= 0 {
-			return 0, fmt.Errorf("amount of %d minor units: want more than 0", a)
+		if a <= 0 || a > 1e15-1 {
+			return 0, fmt.Errorf("amount of %d minor units: want more than 0 and 15 digits", a)
 		}
 		if sum, err = sum.Add(a); err != nil {
 			return 0, err
@@ -164,8 +166,8 @@ func (c *Crossingo) found(w CrossingoWay, mix CrossingoMix) bool {
 	for range crossTrials {
 		var u crossUnit
 		want := c.drawLines(&u, w, rng)
-		u.drawKinds(w, mix, rng)
-		if !c.drawNumbers(&u, want, rng) {
+		u.drawKinds(w, mix, c.settings.AllMove, rng)
+		if !c.drawNumbers(&u, want, crossTrialTries, rng) {
 			return false
 		}
 	}
@@ -181,9 +183,9 @@ func (c *Crossingo) Draw(dst []byte, way int, rng *rand.Rand) []byte {
 	mix := c.settings.Mixes[c.mixes[way].pick(rng)]
 	var u crossUnit
 	want := c.drawLines(&u, w, rng)
-	u.drawKinds(w, mix, rng)
-	for !c.drawNumbers(&u, want, rng) {
-		u.drawKinds(w, mix, rng)
+	u.drawKinds(w, mix, c.settings.AllMove, rng)
+	for !c.drawNumbers(&u, want, crossTries, rng) {
+		u.drawKinds(w, mix, c.settings.AllMove, rng)
 	}
 	c.drawStages(&u, w, rng)
 	return c.append(dst, &u)
@@ -210,7 +212,7 @@ func (c *Crossingo) drawLines(u *crossUnit, w CrossingoWay, rng *rand.Rand) (wan
 }
 
 // drawKinds puts the kinds of elements into the 25 places and draws what the exchangers do.
-func (u *crossUnit) drawKinds(w CrossingoWay, mix CrossingoMix, rng *rand.Rand) {
+func (u *crossUnit) drawKinds(w CrossingoWay, mix CrossingoMix, all bool, rng *rand.Rand) {
 	u.elements, u.extras = [crossElements]crossElement{}, len(w.Extra)+mix.Extra
 	at := 0
 	for _, part := range []struct {
@@ -232,11 +234,21 @@ func (u *crossUnit) drawKinds(w CrossingoWay, mix CrossingoMix, rng *rand.Rand) 
 			e.amount, left = left[0], left[1:]
 		case crossExchanger:
 			e.from = [crossSide]uint8{0, 1, 2, 3, 4}
-			for e.from == [crossSide]uint8{0, 1, 2, 3, 4} {
+			for n := 0; n == 0 || all && n < crossSide; n = e.moved() {
 				shuffle(rng, e.from[:], crossSide)
 			}
 		}
 	}
+}
+
+// moved is how many cells an exchanger moves.
+func (e *crossElement) moved() (n int) {
+	for row, from := range e.from {
+		if int(from) != row {
+			n++
+		}
+	}
+	return n
 }
 
 // drawStages draws the winning stages and the others, in any order.
@@ -322,8 +334,8 @@ func (n crossCount) below(rng *rand.Rand) crossCount {
 }
 
 // drawNumbers draws the grid and the numbers so that exactly the wanted lines win. It
-// returns false when crossTries choices did not do.
-func (c *Crossingo) drawNumbers(u *crossUnit, want [crossLines]int64, rng *rand.Rand) bool {
+// returns false when so many tries did not do.
+func (c *Crossingo) drawNumbers(u *crossUnit, want [crossLines]int64, tries int, rng *rand.Rand) bool {
 	var p crossPlan
 	p.prepare(c, u, want)
 	var values [99]uint8 // the first 25 stand in the grid
@@ -333,7 +345,7 @@ func (c *Crossingo) drawNumbers(u *crossUnit, want [crossLines]int64, rng *rand.
 	shuffle(rng, values[:p.numbers], p.numbers)
 	copy(u.grid[:], values[:crossCells])
 	var found [crossElements]uint8
-	for range crossTries {
+	for range tries {
 		p.draw(found[:p.n], rng)
 		for i, slot := range p.slots[:p.n] {
 			u.elements[slot].number = values[found[i]]
@@ -349,15 +361,15 @@ func (c *Crossingo) drawNumbers(u *crossUnit, want [crossLines]int64, rng *rand.
 func (p *crossPlan) prepare(c *Crossingo, u *crossUnit, want [crossLines]int64) {
 	p.numbers = c.settings.Numbers
 	b := newCrossBoard()
-	for i := range u.elements {
+	for _, i := range c.order(u) {
 		switch e := &u.elements[i]; e.kind {
 		case crossNumber, crossGolden:
-			p.slots[p.n] = uint8(i)
+			p.slots[p.n] = i
 			p.n++
 		case crossExchanger:
 			p.epochs[p.last] = crossEpoch{b.lines, p.n}
 			p.last++
-			b.exchange(i%crossSide, e.from)
+			b.exchange(int(i)%crossSide, e.from)
 		}
 	}
 	p.epochs[p.last] = crossEpoch{b.lines, p.n}

@@ -89,6 +89,8 @@ func TestCrossingoFollowsItsArticles(t *testing.T) {
 	goldenMoves := func(u *crossUnit) { u.find(0, -3); u.exchange(7, 1, 0, 2, 3, 4); u.find(10, 1, 2, 8, 4, 5) }
 	// broken completes row 1 and moves one of its symbols away.
 	broken := func(u *crossUnit) { u.find(0, 1, 2, 3, 4, 5); u.exchange(7, 1, 0, 2, 3, 4) }
+	// sameRound completes row 1 in the round in which an exchanger stands before its end.
+	sameRound := func(u *crossUnit) { u.find(0, 3); u.find(5, 1, 2); u.exchange(7, 1, 0, 2, 3, 4); u.find(8, 4, 5) }
 	tests := []struct {
 		name   string
 		change change
@@ -134,6 +136,21 @@ func TestCrossingoFollowsItsArticles(t *testing.T) {
 			u.exchange(7, 1, 0, 2, 3, 4)
 			u.exchange(12, 1, 0, 2, 3, 4)
 		}, 100, "", nil},
+		{"5.7 golden after the line is won", nil, func(u *crossUnit) { broken(u); u.find(10, -8) }, 100, "", nil},
+		{"switch: it still doubles", func(s *CrossingoSettings) { s.GoldenLate = true }, func(u *crossUnit) { broken(u); u.find(10, -8) }, 200, "", nil},
+		{"5.4 from left to right", nil, sameRound, 0, "", nil},
+		{"switch: exchangers last", func(s *CrossingoSettings) { s.ExchangersLast = true }, sameRound, 100, "", nil},
+		{"5.8 some numbers stay", nil, func(u *crossUnit) { u.exchange(7, 1, 0, 2, 3, 4) }, 0, "", nil},
+		{"switch: all must move", func(s *CrossingoSettings) { s.AllMove = true }, func(u *crossUnit) { u.exchange(7, 1, 0, 2, 3, 4) }, 0, "", ErrExcluded},
+		{"switch: and they do", func(s *CrossingoSettings) { s.AllMove = true }, func(u *crossUnit) { u.exchange(7, 1, 2, 3, 4, 0) }, 0, "", nil},
+		{"switches: two golden numbers found at one place", func(s *CrossingoSettings) { s.GoldenStays, s.GoldenCompounds = true, true }, func(u *crossUnit) {
+			u.find(0, -3)
+			u.exchange(7, 1, 0, 2, 3, 4)
+			u.find(8, -8)
+			u.find(10, 1, 2, 4, 5)
+			sum(u, 0, 50)
+		}, 200, "", nil},
+		{"switch: a golden number that stands twice doubles once", compounds, func(u *crossUnit) { u.grid[1] = 1; u.find(0, -1, 3, 4, 5); sum(u, 0, 50) }, 100, "", nil},
 		{"5.11.4 four alike", nil, func(u *crossUnit) { u.extra(4, "BADBEBFAB", 100, 500, 1000) }, 500, "€5: EXTRA 1, 4 symbols B (€5)", nil},
 		{"5.11.4 three alike", nil, func(u *crossUnit) { u.extra(4, "BADBEBFAC", 100, 500, 1000) }, 0, "", nil},
 		{"5.11.4 four that do not win", nil, func(u *crossUnit) { u.extra(4, "DADBDBDAC", 100, 500, 1000) }, 0, "", nil},
@@ -234,19 +251,21 @@ func TestCrossingoRefusesSettingsThatNoUnitCanMeet(t *testing.T) {
 	}
 	e := func(amounts ...money.Amount) []money.Amount { return amounts }
 	for want, change := range map[string]func(*CrossingoSettings){
-		"want 25 to 99":           func(s *CrossingoSettings) { s.Numbers = 24 },
-		"extra_cells":             func(s *CrossingoSettings) { s.ExtraCells = 3 },
-		"extra_symbols":           func(s *CrossingoSettings) { s.ExtraSymbols = 3 },
-		"extra_sums_minor: none":  func(s *CrossingoSettings) { s.ExtraSums = nil },
-		"1 to 15 digits":          func(s *CrossingoSettings) { s.LineSums = e(0) },
-		"mixes: none":             func(s *CrossingoSettings) { s.Mixes = nil },
-		"exchangers of 0 to 3":    func(s *CrossingoSettings) { s.Mixes[0].Exchangers = 4 },
-		"no prize of the table":   one(CrossingoWay{Sums: e(300)}),
-		"need no way":             one(CrossingoWay{}),
-		"want at most 3":          one(CrossingoWay{Lines: e(100, 100, 100), Doubled: e(100)}),
-		"none of line_sums_minor": one(CrossingoWay{Lines: e(150), Sums: e(50)}),
-		"none of extra_sums":      one(CrossingoWay{Extra: e(150), Sums: e(50)}),
-		"more than 0":             one(CrossingoWay{Lines: e(-100), Sums: e(200)}),
+		"want 25 to 99":               func(s *CrossingoSettings) { s.Numbers = 24 },
+		"extra_cells":                 func(s *CrossingoSettings) { s.ExtraCells = 3 },
+		"extra_symbols":               func(s *CrossingoSettings) { s.ExtraSymbols = 3 },
+		"extra_sums_minor: none":      func(s *CrossingoSettings) { s.ExtraSums = nil },
+		"1 to 15 digits":              func(s *CrossingoSettings) { s.LineSums = e(0) },
+		"mixes: none":                 func(s *CrossingoSettings) { s.Mixes = nil },
+		"golden and extra of 0 to 25": func(s *CrossingoSettings) { s.Mixes[0].Extra = 1 << 62 },
+		"15 digits":                   one(CrossingoWay{Sums: e(1e15)}),
+		"exchangers of 0 to 3":        func(s *CrossingoSettings) { s.Mixes[0].Exchangers = 4 },
+		"no prize of the table":       one(CrossingoWay{Sums: e(300)}),
+		"need no way":                 one(CrossingoWay{}),
+		"want at most 3":              one(CrossingoWay{Lines: e(100, 100, 100), Doubled: e(100)}),
+		"none of line_sums_minor":     one(CrossingoWay{Lines: e(150), Sums: e(50)}),
+		"none of extra_sums":          one(CrossingoWay{Extra: e(150), Sums: e(50)}),
+		"more than 0":                 one(CrossingoWay{Lines: e(-100), Sums: e(200)}),
 		"5 fewer than the game": func(s *CrossingoSettings) { // 25 numbers of 29: a line is always whole
 			s.Numbers, s.Mixes, s.Ways = 29, []CrossingoMix{{Share: 1}}, nil
 		},
@@ -297,7 +316,7 @@ func TestCrossingoFiveMissingCellsStopEveryOtherLine(t *testing.T) {
 
 func TestCrossingoDrawsAtTheEdgeOfWhatItsSettingsAllow(t *testing.T) {
 	c := newCross(t, func(s *CrossingoSettings) {
-		s.Numbers, s.Mixes, s.Ways = 30, []CrossingoMix{{Golden: 2, Share: 1}}, []CrossingoWay{{Lines: crossPrizes[7:], Share: 1}}
+		s.Numbers, s.Mixes, s.Ways = 36, []CrossingoMix{{Golden: 2, Share: 1}}, []CrossingoWay{{Lines: crossPrizes[7:], Share: 1}}
 	})
 	rng := fixed(19)
 	for i, way := range c.Ways() {
@@ -314,7 +333,7 @@ func TestCrossingoGivesUpPlacesThatNoNumbersFit(t *testing.T) {
 	for i := range u.elements {
 		u.elements[i].kind = crossGolden
 	}
-	if c.drawNumbers(&u, [crossLines]int64{0: 1}, fixed(20)) {
+	if c.drawNumbers(&u, [crossLines]int64{0: 1}, crossTries, fixed(20)) {
 		t.Error("a row of golden numbers is not doubled")
 	}
 }
@@ -322,7 +341,7 @@ func TestCrossingoGivesUpPlacesThatNoNumbersFit(t *testing.T) {
 // TestCrossingoCountsTheChoicesOfNumbersThatMeetEachChoiceOfEpochs compares each count
 // with how many of blindly drawn numbers have its cells before their deadlines.
 func TestCrossingoCountsTheChoicesOfNumbersThatMeetEachChoiceOfEpochs(t *testing.T) {
-	c := newCross(t, func(s *CrossingoSettings) { s.Numbers = 26 })
+	c := newCross(t, func(s *CrossingoSettings) { s.Numbers, s.Ways, s.Mixes = 26, nil, []CrossingoMix{{Extra: 12, Share: 1}} })
 	rng, u := fixed(21), losingCross()
 	u.exchange(17, 1, 0, 2, 3, 4)
 	u.exchange(22, 2, 1, 0, 3, 4)
@@ -389,7 +408,13 @@ var crossSwitches = map[string]func(*CrossingoSettings){
 	"golden stays":     func(s *CrossingoSettings) { s.GoldenStays = true },
 	"lines at end":     func(s *CrossingoSettings) { s.LinesAtEnd = true },
 	"golden compounds": func(s *CrossingoSettings) { s.GoldenCompounds = true },
-	"four exactly":     func(s *CrossingoSettings) { s.FourExactly = true },
+	"golden late":      func(s *CrossingoSettings) { s.GoldenLate = true },
+	"exchangers last":  func(s *CrossingoSettings) { s.ExchangersLast = true },
+	"all move":         func(s *CrossingoSettings) { s.AllMove = true },
+	"all at once": func(s *CrossingoSettings) {
+		s.GoldenStays, s.GoldenCompounds, s.GoldenLate, s.ExchangersLast, s.AllMove, s.FourExactly = true, true, true, true, true, true
+	},
+	"four exactly": func(s *CrossingoSettings) { s.FourExactly = true },
 }
 
 func TestCrossingoDrawsWhatTheWayWins(t *testing.T) {
