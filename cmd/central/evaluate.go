@@ -160,6 +160,12 @@ func evaluateCode(err error) int {
 func answerEvaluation(w io.Writer, n int, got rules.Result, failure error, currency string, lang money.Language, asJSON bool) error {
 	if !asJSON {
 		text := got.Text(currency, lang)
+		for i, win := range got.Wins {
+			text += []string{" [", ", "}[min(i, 1)] + win.Article
+		}
+		if len(got.Wins) > 0 {
+			text += "]"
+		}
 		if failure != nil {
 			text = "refused: " + failure.Error()
 		}
