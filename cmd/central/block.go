@@ -458,13 +458,8 @@ first signer printed. The file gets another hash: publish it after this.`,
 				return err
 			}
 			a := cosignAnswer{File: args[0], SHA256: sum, BlockID: h.Block.String(), Game: h.Game, Number: h.Number, Tickets: h.Tickets, First: first != ""}
-			for _, t := range h.Tiers {
-				product, err := t.Amount.Times(t.Count)
-				if err != nil {
-					return err
-				}
-				a.Prizes += t.Count
-				a.Total += int64(product)
+			if a.Prizes, a.Total, err = prizesOf(h); err != nil {
+				return err
 			}
 			if asJSON {
 				return cli.JSON(cmd.OutOrStdout(), a)
@@ -535,6 +530,19 @@ func (w which) order(p production, signer note.Signer) seal.Order {
 		}}
 }
 
+// prizesOf sums a block's prize table up, in minor units.
+func prizesOf(h manifest.Header) (prizes, total int64, err error) {
+	for _, t := range h.Tiers {
+		sum, err := t.Amount.Times(t.Count)
+		if err != nil {
+			return 0, 0, err
+		}
+		prizes += t.Count
+		total += int64(sum)
+	}
+	return prizes, total, nil
+}
+
 func readSigner(path string) (note.Signer, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -554,13 +562,9 @@ func answerSeal(out io.Writer, res seal.Result, path string, asJSON bool) error 
 	h := res.Header
 	a := sealAnswer{File: path, SHA256: res.SHA256, Bytes: res.Size, BlockID: h.Block.String(), Game: h.Game, GameCode: h.GameCode, Emission: h.Emission,
 		Block: h.Number, Tickets: h.Tickets, First: h.FirstPack, PackSize: h.PackSize, Scaled: h.Scaled}
-	for _, t := range h.Tiers {
-		sum, err := t.Amount.Times(t.Count)
-		if err != nil {
-			return err
-		}
-		a.Prizes += t.Count
-		a.Total += int64(sum)
+	var err error
+	if a.Prizes, a.Total, err = prizesOf(h); err != nil {
+		return err
 	}
 	if asJSON {
 		return cli.JSON(out, a)
@@ -569,7 +573,7 @@ func answerSeal(out io.Writer, res seal.Result, path string, asJSON bool) error 
 	if a.Scaled {
 		kind = ", scaled: for demonstration only"
 	}
-	_, err := fmt.Fprintf(out, "%s: block %d of %s, emission %s, game code %s%s\n%d tickets in packs of %d from pack %d; %d prizes, %s\n%d bytes, sha256 %s\n",
+	_, err = fmt.Fprintf(out, "%s: block %d of %s, emission %s, game code %s%s\n%d tickets in packs of %d from pack %d; %d prizes, %s\n%d bytes, sha256 %s\n",
 		a.File, a.Block, a.Game, a.Emission, a.GameCode, kind, a.Tickets, a.PackSize, a.First, a.Prizes, money.Text(money.Amount(a.Total), h.Currency, money.English, money.Receipt), a.Bytes, a.SHA256)
 	return err
 }
