@@ -341,7 +341,9 @@ func TestCrossingoGivesUpPlacesThatNoNumbersFit(t *testing.T) {
 // TestCrossingoCountsTheChoicesOfNumbersThatMeetEachChoiceOfEpochs compares each count
 // with how many of blindly drawn numbers have its cells before their deadlines.
 func TestCrossingoCountsTheChoicesOfNumbersThatMeetEachChoiceOfEpochs(t *testing.T) {
-	c := newCross(t, func(s *CrossingoSettings) { s.Numbers, s.Ways, s.Mixes = 26, nil, []CrossingoMix{{Extra: 12, Share: 1}} })
+	c := newCross(t, func(s *CrossingoSettings) {
+		s.Numbers, s.Ways, s.Mixes = 26, nil, []CrossingoMix{{Extra: 12, Share: 1}}
+	})
 	rng, u := fixed(21), losingCross()
 	u.exchange(17, 1, 0, 2, 3, 4)
 	u.exchange(22, 2, 1, 0, 3, 4)
