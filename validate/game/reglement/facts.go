@@ -175,6 +175,8 @@ var lostSign = regexp.MustCompile(`^[,.;)]`)
 // otherBlock matches a second size in the same sentence: "ou de 500 000 tickets".
 var otherBlock = regexp.MustCompile(`(?i)^\s*,?\s*ou\s+(?:en\s+blocs\s+)?de\s+(` + run + `)\s+(?:tickets?|billets?|unités?)`)
 
+var inSeries = regexp.MustCompile(`(?i)^[^.;]*\b(?:séries?\s+de|reeks(?:en)?\s+van)\b`)
+
 // leastBlock is the fewest tickets that a Belgian "per N" is a block of.
 const leastBlock = 1000
 
@@ -225,6 +227,9 @@ func (d *document) block(f *figures) {
 		for _, m := range belgianOf.FindAllStringSubmatchIndex(d.text, -1) {
 			if rest := d.text[m[3]:]; len(rest) > 1 && strings.ContainsAny(rest[:1], " .,") && rest[1] >= '0' && rest[1] <= '9' {
 				continue // only the beginning of a number
+			}
+			if rest := d.text[m[1]:]; inSeries.MatchString(rest[:min(len(rest), 80)]) {
+				continue // the whole issue, of which a series is the block
 			}
 			if n, ok := integer(d.text[m[2]:m[3]]); ok && n < leastBlock {
 				continue // "5 per 100"

@@ -162,6 +162,8 @@ func TestParseInventsNoFigureFromSentencesThatLookLikeOnes(t *testing.T) {
 		tables      int
 	}{
 		{"Belgian thousands", "Per 1.000.000 uitgegeven biljetten wordt het aantal loten vastgesteld op 302. " + price + table, 1_000_000, 200, "EUR", 1},
+		{"series of an issue", "L'émission comprend 5.000.000 billets, répartis en 20 séries de 250.000 billets. " + price + table, -1, 200, "EUR", 1},
+		{"a decree about two games", "Arrêté royal. Per 1.000.000 uitgegeven biljetten : 302. " + price + "Tableau de lots :\n" + table + "\nHoofdstuk II\nTableau de lots :\n" + strings.ReplaceAll(table, "300 lots de 20 € : 6 000 €\n302", "150 lots de 40 € : 6 000 €\n152"), -1, -1, "EUR", 2},
 		{"a commission per hundred", "De commissie bedraagt 5 per 100. " + price + table, -1, 200, "EUR", 1},
 		{"cents behind the sign", size + "Le prix de vente du ticket est fixé à 2€50. " + table, 10_000, 250, "EUR", 1},
 		{"cents after a space", size + "Le prix de vente du ticket est fixé à 1 € 50. " + table, 10_000, 150, "EUR", 1},

@@ -110,6 +110,9 @@ func (d *document) tables(g *game.Game) {
 	if len(r.tables) == 0 && (f.blockSize != nil || r.refers && f.price != nil) {
 		r.tables = append(r.tables, &draft{prose: true, at: f.blockAt, end: f.blockAt})
 	}
+	if len(r.tables) > 1 && belgianText.MatchString(d.text) && !slices.ContainsFunc(r.tables, func(t *draft) bool { return t.Stake != nil }) {
+		f.blockSize, f.price = nil, nil // a decree about several games: whose they are is not told
+	}
 	for i, t := range r.tables {
 		t.complete(d, f, len(r.tables))
 		t.settleDoubts()
