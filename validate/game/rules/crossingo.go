@@ -44,6 +44,11 @@ type CrossingoSettings struct {
 	// AllMove: an exchanger that leaves a number in its place is excluded. 5.8 says that
 	// the numbers of the column change places; for us it is enough that some do.
 	AllMove bool `toml:"all_move"`
+	// SymbolsStay: an exchanger moves only what is still a number; found cells keep their
+	// place, and the numbers take theirs among themselves in the order of the element. 5.5
+	// changes a found number into a symbol, and 5.8 moves numbers; for us the column moves
+	// whole, as its five-fold order says.
+	SymbolsStay bool `toml:"symbols_stay"`
 	// FourExactly: five alike in a stage win nothing. 5.11.4 has "découvre 4 symboles",
 	// which whoever finds five has done; for us four and more win once.
 	FourExactly bool `toml:"four_exactly"`
@@ -120,8 +125,7 @@ type crossUnit struct {
 // the case of its column (5.3, 5.4). A number changes its number in the grid into a
 // symbol; a row, column or diagonal of five symbols wins the sum beside it (5.5). A sum
 // is won (5.6). A golden number doubles the gain of its row and of its column, not of a
-// diagonal (5.7). An exchanger moves the cells of its column, symbols too (5.8 speaks of
-// numbers; the order that comes with the element says where each of the five goes). EXTRA opens a stage
+// diagonal (5.7). An exchanger moves the cells of its column (5.8). EXTRA opens a stage
 // (5.9), where four winning symbols alike win their sum (5.11.4). All wins add up to one
 // indivisible prize (5.12), which is one of the table (4).
 //
@@ -279,11 +283,20 @@ func (b *crossBoard) align() {
 	}
 }
 
-// exchange moves the cells of a column (5.8).
-func (b *crossBoard) exchange(column int, from [crossSide]uint8) {
+// exchange moves the cells of a column (5.8), those in fixed not.
+func (b *crossBoard) exchange(column int, from [crossSide]uint8, fixed uint32) {
 	old := b.place
-	for row, source := range from {
-		b.place[crossSide*row+column] = old[crossSide*int(source)+column]
+	row := 0 // the next one whose cell may move
+	for _, source := range from {
+		cell := old[crossSide*int(source)+column]
+		if fixed&(1<<cell) != 0 {
+			continue
+		}
+		for fixed&(1<<old[crossSide*row+column]) != 0 {
+			row++
+		}
+		b.place[crossSide*row+column] = cell
+		row++
 	}
 	b.align()
 }
@@ -309,7 +322,11 @@ func (c *Crossingo) play(u *crossUnit) (factor [crossLines]int64) {
 				b.find(changed)
 			}
 		case crossExchanger:
-			b.exchange(int(i)%crossSide, e.from)
+			fixed := uint32(0)
+			if c.settings.SymbolsStay {
+				fixed = b.symbol
+			}
+			b.exchange(int(i)%crossSide, e.from, fixed)
 		default:
 			continue
 		}

@@ -30,7 +30,9 @@ import (
 // required cells, fills the rest, and accepts with one over the number of epoch choices
 // that the result meets, so that none is counted twice (the method of Karp and Luby for
 // unions). A unit where another line wins, or the doubling is another, is drawn again.
-// Counts are whole numbers of 128 bits, so that nothing is rounded.
+// Counts are whole numbers of 128 bits, so that nothing is rounded. With SymbolsStay the
+// cells of a line are not known before, so units with exchangers are drawn blindly: just
+// as uniform, but ways that are rare are refused.
 //
 // It ends: fits admits a mix only where units of the way exist, prepare refuses settings
 // where they are hardly ever found, and places for which crossTries choices of numbers
@@ -369,7 +371,7 @@ func (p *crossPlan) prepare(c *Crossingo, u *crossUnit, want [crossLines]int64) 
 		case crossExchanger:
 			p.epochs[p.last] = crossEpoch{b.lines, p.n}
 			p.last++
-			b.exchange(int(i)%crossSide, e.from)
+			b.exchange(int(i)%crossSide, e.from, 0)
 		}
 	}
 	p.epochs[p.last] = crossEpoch{b.lines, p.n}
@@ -377,6 +379,9 @@ func (p *crossPlan) prepare(c *Crossingo, u *crossUnit, want [crossLines]int64) 
 		p.first = p.last
 	}
 	for line, factor := range want {
+		if c.settings.SymbolsStay && p.last > 0 {
+			break // which cells a line needs depends on what is found: numbers are drawn blindly
+		}
 		if factor != 0 {
 			p.lines[p.k] = uint8(line)
 			p.k++

@@ -89,6 +89,7 @@ func TestCrossingoFollowsItsArticles(t *testing.T) {
 	goldenMoves := func(u *crossUnit) { u.find(0, -3); u.exchange(7, 1, 0, 2, 3, 4); u.find(10, 1, 2, 8, 4, 5) }
 	// broken completes row 1 and moves one of its symbols away.
 	broken := func(u *crossUnit) { u.find(0, 1, 2, 3, 4, 5); u.exchange(7, 1, 0, 2, 3, 4) }
+	symbolsStay := func(s *CrossingoSettings) { s.SymbolsStay = true; s.Ways = s.Ways[:3] }
 	// sameRound completes row 1 in the round in which an exchanger stands before its end.
 	sameRound := func(u *crossUnit) { u.find(0, 3); u.find(5, 1, 2); u.exchange(7, 1, 0, 2, 3, 4); u.find(8, 4, 5) }
 	tests := []struct {
@@ -140,6 +141,15 @@ func TestCrossingoFollowsItsArticles(t *testing.T) {
 		{"switch: it still doubles", func(s *CrossingoSettings) { s.GoldenLate = true }, func(u *crossUnit) { broken(u); u.find(10, -8) }, 200, "", nil},
 		{"5.4 from left to right", nil, sameRound, 0, "", nil},
 		{"switch: exchangers last", func(s *CrossingoSettings) { s.ExchangersLast = true }, sameRound, 100, "", nil},
+		{"5.8 a found cell moves too", nil, func(u *crossUnit) { u.find(0, 1, 2, 3); u.exchange(7, 1, 0, 2, 3, 4); u.find(10, 4, 5) }, 0, "", nil},
+		{"switch: symbols stay", symbolsStay, func(u *crossUnit) { u.find(0, 1, 2, 3); u.exchange(7, 1, 0, 2, 3, 4); u.find(10, 4, 5) }, 100, "", nil},
+		{"5.8 and completes a line", nil, func(u *crossUnit) { u.find(0, 1, 2, 8); u.exchange(7, 1, 0, 2, 3, 4); u.find(10, 4, 5) }, 100, "", nil},
+		{"switch: nor then", symbolsStay, func(u *crossUnit) { u.find(0, 1, 2, 8); u.exchange(7, 1, 0, 2, 3, 4); u.find(10, 4, 5) }, 0, "", nil},
+		{"switch: the numbers take their places among themselves", symbolsStay, func(u *crossUnit) {
+			u.find(0, 8)
+			u.exchange(7, 2, 1, 0, 4, 3) // from the top: 13, 8 (found), 3, 23, 18
+			u.find(10, 11, 12, 3, 14, 15)
+		}, 100, "", nil},
 		{"5.8 some numbers stay", nil, func(u *crossUnit) { u.exchange(7, 1, 0, 2, 3, 4) }, 0, "", nil},
 		{"switch: all must move", func(s *CrossingoSettings) { s.AllMove = true }, func(u *crossUnit) { u.exchange(7, 1, 0, 2, 3, 4) }, 0, "", ErrExcluded},
 		{"switch: and they do", func(s *CrossingoSettings) { s.AllMove = true }, func(u *crossUnit) { u.exchange(7, 1, 2, 3, 4, 0) }, 0, "", nil},
@@ -412,7 +422,11 @@ var crossSwitches = map[string]func(*CrossingoSettings){
 	"golden compounds": func(s *CrossingoSettings) { s.GoldenCompounds = true },
 	"golden late":      func(s *CrossingoSettings) { s.GoldenLate = true },
 	"exchangers last":  func(s *CrossingoSettings) { s.ExchangersLast = true },
-	"all move":         func(s *CrossingoSettings) { s.AllMove = true },
+	"symbols stay": func(s *CrossingoSettings) {
+		s.SymbolsStay, s.Numbers, s.Ways = true, 30, s.Ways[:min(3, len(s.Ways))]
+		s.Mixes = []CrossingoMix{{Golden: 1, Exchangers: 2, Extra: 6, Share: 1}}
+	},
+	"all move": func(s *CrossingoSettings) { s.AllMove = true },
 	"all at once": func(s *CrossingoSettings) {
 		s.GoldenStays, s.GoldenCompounds, s.GoldenLate, s.ExchangersLast, s.AllMove, s.FourExactly = true, true, true, true, true, true
 	},

@@ -113,7 +113,7 @@ func (c *Crossingo) shape(u *crossUnit, line int) (s crossShape) {
 	for i := range u.elements {
 		switch e := &u.elements[i]; e.kind {
 		case crossExchanger:
-			b.exchange(i%crossSide, e.from)
+			b.exchange(i%crossSide, e.from, 0)
 		case crossNumber, crossGolden:
 			k, ok := cell[e.number]
 			if !ok {
