@@ -226,11 +226,22 @@ func TestParseNeverCallsATableWholeThatHasARowItDidNotRead(t *testing.T) {
 		}
 	}
 	// A row's total is compared wherever it stands.
-	for _, total := range []string{"soit 7 000 €", "= 7 000 €", ": 7 000 €"} {
-		g := parse(t, frame+"| 2 lots de | 1 000 € | 2 000 € |\n| 300 lots de | 20 € | "+total+" |\n| 302 lots formant un total de | | 8 000 € |\n")
+	for _, total := range []string{"soit 7 000 €", "= 7 000 €", ": 7 000 €", "total 7 000 €", "7O 000 €"} {
+		g := parse(t, frame+"| Nombre de lots | Montant du lot | Total |\n| 2 lots de | 1 000 € | 2 000 € |\n| 300 lots de | 20 € | "+total+" |\n| 302 lots formant un total de | | 8 000 € |\n")
 		if codes(g) != "row-total" {
 			t.Errorf("%q: %s", total, codes(g))
 		}
+	}
+}
+
+func TestParseNamesATotalThatCannotBeReadInTheFirstRow(t *testing.T) {
+	g := parse(t, frame+"| Nombre de lots | Montant du lot | Total |\n| 2 lots de | 1 000 € | 2O00 € |\n| 300 lots de | 20 € | 6 000 € |\n| 302 lots formant un total de | | 8 000 € |\n")
+	if codes(g) != "row-total" || rows(g.Tables[0]) != "2x100000 300x2000" {
+		t.Errorf("%s, %s", codes(g), rows(g.Tables[0]))
+	}
+	g = parse(t, frame+"| Nombre de lots | Montant (euros) |\n| 2 | 1 000 |\n| 300 | 20 |\nTOTAL 302 |")
+	if g.Status != game.Incomplete || codes(g) != "truncated" {
+		t.Errorf("cut behind the count: %s, %s", g.Status, codes(g))
 	}
 }
 

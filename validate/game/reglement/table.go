@@ -239,6 +239,14 @@ func (r *tableReader) scaledHead(i, n int) {
 	}
 }
 
+// totalOf matches a label in a cell of a column of totals.
+var totalOf = regexp.MustCompile(`(?i)^total(?:\s+de)?\s*:?\s*`)
+
+// totalsColumn reports whether the open table's head has a column of totals.
+func (r *tableReader) totalsColumn() bool {
+	return r.active() && slices.Contains(r.open.roles, total)
+}
+
 // soit matches what may stand before a row's total in its own cell.
 var soit = regexp.MustCompile(`(?i)^(?:soit|=|:)\s*`)
 
@@ -405,7 +413,11 @@ func (r *tableReader) rowTotal(next *int, after string) (t *sum, raw, rest strin
 		return nil, "", after
 	}
 	text := r.cells[*next].text
-	if s, ok := wholeSum(soit.ReplaceAllString(aside.ReplaceAllString(text, ""), "")); ok {
+	bare := soit.ReplaceAllString(aside.ReplaceAllString(text, ""), "")
+	if r.totalsColumn() {
+		bare = totalOf.ReplaceAllString(bare, "")
+	}
+	if s, ok := wholeSum(bare); ok {
 		*next++
 		return &s, "", after
 	}
@@ -466,7 +478,7 @@ func (r *tableReader) uncut(next int, n int64) string {
 // has digits, but cannot be read as a sum.
 func (r *tableReader) smudgedTotal(at int) bool {
 	text := r.cells[at].text
-	return r.active() && r.open.totals && len(text) < 30 && strings.ContainsAny(text, "0123456789") &&
+	return (r.active() && r.open.totals || r.totalsColumn()) && len(text) < 30 && strings.ContainsAny(text, "0123456789") &&
 		!lotWord.MatchString(text) && !totalLabel.MatchString(text) && !endMark.MatchString(text)
 }
 
@@ -675,8 +687,11 @@ func (r *tableReader) labelledTotals(i int) int {
 		t.setCount(s.digits, line)
 		values = values[1:]
 	}
-	if len(values) > 0 {
+	switch {
+	case len(values) > 0:
 		r.readTotal(values[0], c.at, next)
+	case next >= len(r.cells) && t.PrintedTotal == nil:
+		t.add(game.Truncated, -1, c.text, "", fmt.Sprintf("line %d: the text stops before the total of the prizes", line))
 	}
 	if len(values) > 1 && slices.Contains(t.roles, odds) {
 		t.odds = append(t.odds, oddsPlace{values[1], -1, c.at})
