@@ -187,6 +187,9 @@ func peakMemory(t testing.TB) (bytes int64) {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
 		t.Skip("SKIPPED: this system does not tell a process's memory")
 	}
 	for _, line := range strings.Split(string(status), "\n") {
