@@ -130,60 +130,49 @@ func (l *Ledger) Record(ctx context.Context, c validate.Claim) (validate.Receipt
 	if err != nil {
 		return validate.Receipt{}, err
 	}
-	body, err := encodeJSON(claimBody(c, opening))
-	if err != nil {
-		return validate.Receipt{}, err
-	}
 	slip, err := encodeJSON(c.Slip)
 	if err != nil {
 		return validate.Receipt{}, err
 	}
-	// The transaction is not tied to ctx: once begun it ends by itself within
-	// milliseconds, and a caller who left must not leave doubt behind.
-	ctx = context.WithoutCancel(ctx)
-	tx, err := l.db.BeginTx(ctx, nil)
-	if err != nil {
-		return validate.Receipt{}, fmt.Errorf("%w: %w", ErrNotWritable, err)
+	var r validate.Receipt
+	before := l.seq
+	err = l.write(ctx, func(ctx context.Context, w *writing) error {
+		var err error
+		if r, err = l.standing(ctx, w.tx, c); err != nil || r.ID != "" {
+			return err
+		}
+		if u := l.counts; !l.bound().allows(u, c.Amount) {
+			return fmt.Errorf("%w: %d claims of %d minor units above the acknowledged entry %d", ErrAllowance, u.Claims, u.Money, u.Acked)
+		}
+		r, err = w.claim(ctx, c, opening, slip)
+		return err
+	})
+	if errors.Is(err, ErrPaid) {
+		return r, err // the claim that stands in the way
 	}
-	defer func() { _ = tx.Rollback() }()
-	if r, err := l.standing(ctx, tx, c); err != nil {
-		return r, err
-	} else if r.ID != "" {
-		return r, nil
-	}
-	if u := l.counts; !l.bound().allows(u, c.Amount) {
-		return validate.Receipt{}, fmt.Errorf("%w: %d claims of %d minor units above the acknowledged entry %d", ErrAllowance, u.Claims, u.Money, u.Acked)
-	}
-	line, m, err := l.line(KindClaim, body)
 	if err != nil {
 		return validate.Receipt{}, err
 	}
-	hash := hashLine(line)
-	seq := l.seq + 1
-	for _, q := range []struct {
-		text string
-		args []any
-	}{
-		{"INSERT INTO entries(epoch, seq, kind, line, hash) VALUES(?, ?, ?, ?, ?)", []any{l.epoch, seq, KindClaim, line, hash[:]}},
-		{"INSERT INTO claims(block, pack, ticket, round, epoch, seq) VALUES(?, ?, ?, ?, ?, ?)",
-			[]any{c.Ticket.Block[:], c.Ticket.Pack, c.Ticket.Number, c.Round, l.epoch, seq}},
-		{"INSERT INTO prints(epoch, seq, state, copies, amount, slip) VALUES(?, ?, ?, 1, ?, ?)", []any{l.epoch, seq, validate.Sending, int64(c.Amount), slip}},
-	} {
-		if _, err := tx.ExecContext(ctx, q.text, q.args...); err != nil {
-			return validate.Receipt{}, fmt.Errorf("%w: %w", ErrNotWritable, err)
-		}
+	if l.seq != before { // appended, not found
+		l.waiting[l.seq] = true
+		l.counts.Claims++
+		l.counts.Money += c.Amount
 	}
-	if err := tx.Commit(); err != nil {
-		l.doubt(ctx, err)
-		return validate.Receipt{}, fmt.Errorf("%w: %w", ErrNotWritable, err)
+	return r, nil
+}
+
+// claim appends the entry of a claim with its ticket's row and its print job.
+func (w *writing) claim(ctx context.Context, c validate.Claim, opening, slip []byte) (validate.Receipt, error) {
+	n, m, err := w.append(ctx, KindClaim, claimBody(c, opening))
+	if err != nil {
+		return validate.Receipt{}, err
 	}
-	l.seq, l.prev = seq, hash
-	l.waiting[seq] = true
-	l.count(c.Amount, m.Device)
-	close(l.changed)
-	l.changed = make(chan struct{})
-	return validate.Receipt{Claim: c, Number: validate.EntryNumber{Epoch: l.epoch, Seq: seq}, Terminal: l.opt.Terminal,
-		At: m.Device, Trusted: m.Trusted, Print: validate.Sending, Copies: 1}, nil
+	if _, err := w.exec(ctx, "INSERT INTO claims(block, pack, ticket, round, epoch, seq) VALUES(?, ?, ?, ?, ?, ?)",
+		c.Ticket.Block[:], c.Ticket.Pack, c.Ticket.Number, c.Round, n.Epoch, n.Seq); err != nil {
+		return validate.Receipt{}, err
+	}
+	_, err = w.exec(ctx, "INSERT INTO prints(epoch, seq, state, copies, amount, slip) VALUES(?, ?, ?, 1, ?, ?)", n.Epoch, n.Seq, validate.Sending, int64(c.Amount), slip)
+	return validate.Receipt{Claim: c, Number: n, Terminal: w.l.opt.Terminal, At: m.Device, Trusted: m.Trusted, Print: validate.Sending, Copies: 1}, err
 }
 
 // doubt is called when a commit returned an error. A full disk is none: SQLite has
@@ -244,15 +233,15 @@ func (l *Ledger) Allows(ctx context.Context, amount money.Amount) (bool, error) 
 	return err == nil && l.Allowance().allows(u, amount), err
 }
 
-// line makes the next entry's line.
-func (l *Ledger) line(kind Kind, body []byte) ([]byte, Moment, error) {
+// line makes the line of an entry that follows prev.
+func (l *Ledger) line(seq int64, prev Hash, kind Kind, body []byte) ([]byte, Moment, error) {
 	m := l.opt.Moment()
 	m.Device = m.Device.UTC().Truncate(time.Millisecond)
 	if y := m.Device.Year(); y < 0 || y > 9999 {
 		m.Device = time.Time{} // a clock gone wild; the time is a hint, the entry is not
 	}
-	e := Entry{Version: EntryVersion, Terminal: l.opt.Terminal, Epoch: l.epoch, Seq: l.seq + 1, Boot: m.Boot, MonoMS: m.Mono.Milliseconds(),
-		Time: timeText(m.Device), Trusted: timeText(m.Trusted), Kind: kind, Body: body, Prev: l.prev.String()}
+	e := Entry{Version: EntryVersion, Terminal: l.opt.Terminal, Epoch: l.epoch, Seq: seq, Boot: m.Boot, MonoMS: m.Mono.Milliseconds(),
+		Time: timeText(m.Device), Trusted: timeText(m.Trusted), Kind: kind, Body: body, Prev: prev.String()}
 	line, err := e.encode()
 	if err == nil && len(line) > maxLine {
 		err = fmt.Errorf("an entry of %d bytes, at most %d", len(line), maxLine)
@@ -266,15 +255,6 @@ func (l *Ledger) Unsent(context.Context) (validate.Unsent, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.counts, nil
-}
-
-// count adds a claim that was just committed.
-func (l *Ledger) count(amount money.Amount, at time.Time) {
-	if l.counts.Oldest.IsZero() {
-		l.counts.Oldest = at
-	}
-	l.counts.Claims++
-	l.counts.Money += amount
 }
 
 // loadCounts counts the unsent claims and the slips that wait, at open and after an
