@@ -238,6 +238,9 @@ func TestVerifyFindsEveryChangeInTheMiddle(t *testing.T) {
 		"a slip's ticket":     `UPDATE prints SET slip = CAST(replace(CAST(slip AS TEXT), '"ticket":"001"', '"ticket":"009"') AS BLOB) WHERE seq = 2`,
 		"a stored hash":       `UPDATE entries SET hash = x'00' WHERE seq = 2`,
 		"a stored kind":       `UPDATE entries SET kind = 'other' WHERE seq = 2`,
+		"a claim added":       `INSERT INTO claims VALUES(x'ab000000000000000000000000000000', 123, 999, 0, 1, 2)`,
+		"a print job added":   `INSERT INTO prints VALUES(1, 9, 'printed', 1, 2000, x'7b7d')`,
+		"a claim of no epoch": `INSERT INTO claims VALUES(x'ab000000000000000000000000000000', 123, 999, 0, 9, 2)`,
 		"two claims swapped":  `UPDATE claims SET seq = 5 - seq WHERE seq IN (2, 3)`,
 		"two entries swapped": `UPDATE entries SET line = (SELECT line FROM entries f WHERE f.seq = 5 - entries.seq) WHERE seq IN (2, 3)`,
 	} {
@@ -256,11 +259,7 @@ func TestVerifyFindsEveryChangeInTheMiddle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, q := range []string{"DROP TRIGGER entries_stay", "DROP TRIGGER entries_kept", "DROP TRIGGER claims_kept", "DROP TRIGGER claims_stay", sabotage} {
-			if _, err := db.Exec(q); err != nil {
-				t.Fatal(err)
-			}
-		}
+		sabotageTables(t, db, sabotage)
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -268,6 +267,54 @@ func TestVerifyFindsEveryChangeInTheMiddle(t *testing.T) {
 		if _, err := l.Verify(ctx); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestVerifyFindsAnEntryRewrittenWithItsHash: the entry after it carries the old one.
+func TestVerifyFindsAnEntryRewrittenWithItsHash(t *testing.T) {
+	l := openTest(t, options(t.TempDir()))
+	for i := range 3 {
+		record(t, l, claim(t, i))
+	}
+	line := []byte(strings.Replace(lines(t, l)[1], `"operator":"marie"`, `"operator":"jeanne"`, 1))
+	hash := hashLine(line)
+	sabotageTables(t, l.db, "UPDATE entries SET line = ?, hash = ? WHERE seq = 2", line, hash[:])
+	if _, err := l.Verify(context.Background()); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "1-3") {
+		t.Error(err)
+	}
+}
+
+// sabotageTables changes what the triggers guard, and puts them back as they were.
+func sabotageTables(t testing.TB, db *sql.DB, sabotage string, args ...any) {
+	t.Helper()
+	guards := map[string]string{}
+	rows, err := db.Query("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name, text string
+		if err := rows.Scan(&name, &text); err != nil {
+			t.Fatal(err)
+		}
+		guards[name] = text
+	}
+	if err := rows.Err(); err != nil || len(guards) == 0 {
+		t.Fatalf("%d triggers: %v", len(guards), err)
+	}
+	run := func(q string, args ...any) {
+		t.Helper()
+		if _, err := db.Exec(q, args...); err != nil {
+			t.Fatalf("%s: %v", q, err)
+		}
+	}
+	for name := range guards {
+		run("DROP TRIGGER " + name)
+	}
+	run(sabotage, args...)
+	for _, text := range guards {
+		run(text)
 	}
 }
 

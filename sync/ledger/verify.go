@@ -1,0 +1,260 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"grattoir/validate"
+	"grattoir/validate/money"
+)
+
+// What reads a whole journal reads it in pages, so that no read lasts: SQLite's log
+// cannot be begun anew while somebody still reads what is in it. Entries never change,
+// so pages up to a head that was read once belong together whatever is appended meanwhile.
+const pageLen = 500
+
+// row is an entry as it is stored.
+type row struct {
+	seq  int64
+	kind Kind
+	line []byte
+	hash []byte
+}
+
+// page reads the entries of an epoch after one and up to another, at most pageLen.
+func page(ctx context.Context, q querier, epoch, after, upTo int64) ([]row, error) {
+	rows, err := q.QueryContext(ctx, "SELECT seq, kind, line, hash FROM entries WHERE epoch = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?", epoch, after, upTo, pageLen)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	defer rows.Close()
+	var list []row
+	for rows.Next() {
+		var r row
+		if err := rows.Scan(&r.seq, &r.kind, &r.line, &r.hash); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		list = append(list, r)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return list, nil
+}
+
+// newest is the last number of an epoch, 0 for none.
+func newest(ctx context.Context, q querier, epoch int64) (seq int64, err error) {
+	if err = q.QueryRowContext(ctx, "SELECT coalesce(max(seq), 0) FROM entries WHERE epoch = ?", epoch).Scan(&seq); err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return seq, nil
+}
+
+// epochs are the journal epochs that have entries, in order, and then the current one.
+func epochs(ctx context.Context, q querier, current int64) ([]int64, error) {
+	var list []int64
+	for last := int64(-1 << 63); ; {
+		var next sql.NullInt64
+		if err := q.QueryRowContext(ctx, "SELECT min(epoch) FROM entries WHERE epoch > ?", last).Scan(&next); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		switch {
+		case !next.Valid || next.Int64 == current:
+			return append(list, current), nil
+		case next.Int64 < 1 || next.Int64 > current:
+			return nil, fmt.Errorf("%w: entries of journal epoch %d, the ledger is in %d", ErrDamaged, next.Int64, current)
+		}
+		last = next.Int64
+		list = append(list, last)
+	}
+}
+
+// Lines calls use with the journal's exact bytes from one entry of an epoch on, in
+// order, up to the newest when it was called. It may be as slow as it likes.
+func (l *Ledger) Lines(ctx context.Context, epoch, from int64, use func(seq int64, line []byte) error) error {
+	return walk(ctx, l.read, epoch, max(from, 1), func(r row) error { return use(r.seq, r.line) })
+}
+
+func walk(ctx context.Context, q querier, epoch, from int64, use func(row) error) error {
+	upTo, err := newest(ctx, q, epoch)
+	if err != nil {
+		return err
+	}
+	for from <= upTo {
+		list, err := page(ctx, q, epoch, from-1, upTo)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		for _, r := range list {
+			if err := use(r); err != nil {
+				return err
+			}
+		}
+		from = list[len(list)-1].seq + 1
+	}
+	return nil
+}
+
+// Check is what Verify found, over all journal epochs.
+type Check struct {
+	Entries int64
+	Claims  int64
+	Money   money.Amount
+	Head    Head // of the current epoch
+}
+
+// Verify walks the whole chain of each journal epoch: every line is an entry of this
+// terminal, numbers run without a gap, each carries the hash of the one before, claims,
+// print jobs and entries agree, and the tables are those this program makes. It cannot
+// see entries cut off at the end: the newest slip's ledger number, or a signed head,
+// tells that. What stands beside the chain (how far paper came, packs, failed secrets)
+// proves nothing and is not proven.
+func (l *Ledger) Verify(ctx context.Context) (Check, error) {
+	return verify(ctx, l.read, migrations)
+}
+
+func verify(ctx context.Context, q querier, steps [][]string) (Check, error) {
+	var c Check
+	if err := sound(ctx, q); err != nil {
+		return c, err
+	}
+	if err := verifySchema(ctx, q, steps); err != nil {
+		return c, err
+	}
+	var terminal string
+	if err := q.QueryRowContext(ctx, "SELECT terminal, epoch FROM meta").Scan(&terminal, &c.Head.Epoch); err != nil {
+		return c, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	list, err := epochs(ctx, q, c.Head.Epoch)
+	if err != nil {
+		return c, err
+	}
+	for _, epoch := range list {
+		v := verifier{q: q, terminal: terminal, epoch: epoch, check: &c}
+		err := walk(ctx, q, epoch, 1, func(r row) error { return v.entry(ctx, r) })
+		if err != nil {
+			return c, err
+		}
+		c.Head.Seq, c.Head.Hash = v.seq, v.prev
+	}
+	return c, verifyCounts(ctx, q, c)
+}
+
+// sound is nil when SQLite finds every page and every reference whole.
+func sound(ctx context.Context, q querier) error {
+	var text string
+	if err := q.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&text); err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if text != "ok" {
+		return fmt.Errorf("%w: %.200s", ErrDamaged, text)
+	}
+	var table string
+	switch err := q.QueryRowContext(ctx, `SELECT "table" FROM pragma_foreign_key_check LIMIT 1`).Scan(&table); {
+	case err == nil:
+		return fmt.Errorf("%w: a row of %.40s belongs to no entry", ErrDamaged, table)
+	case !errors.Is(err, sql.ErrNoRows):
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return nil
+}
+
+// verifyCounts finds rows beside the chain that an entry has not. Rows above the head
+// were appended meanwhile, with their entries.
+func verifyCounts(ctx context.Context, q querier, c Check) error {
+	for _, table := range []string{"claims", "prints"} {
+		var n int64
+		err := q.QueryRowContext(ctx, "SELECT count(*) FROM "+table+" WHERE NOT (epoch = ? AND seq > ?)", c.Head.Epoch, c.Head.Seq).Scan(&n)
+		if err != nil {
+			return fmt.Errorf("%w: %s: %w", ErrDamaged, table, err)
+		}
+		if n != c.Claims {
+			return fmt.Errorf("%w: %d claims in the chain, %d rows in the table %s", ErrDamaged, c.Claims, n, table)
+		}
+	}
+	return nil
+}
+
+// verifier walks one epoch.
+type verifier struct {
+	q        querier
+	terminal string
+	epoch    int64
+	seq      int64
+	prev     Hash
+	check    *Check
+}
+
+func (v *verifier) entry(ctx context.Context, r row) error {
+	e, err := ParseEntry(r.line)
+	own := hashLine(r.line)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: entry %d-%d: %w", ErrDamaged, v.epoch, r.seq, err)
+	case e.Seq != r.seq || r.seq != v.seq+1 || e.Epoch != v.epoch || e.Terminal != v.terminal:
+		return fmt.Errorf("%w: entry %d-%d stands at place %d-%d", ErrDamaged, e.Epoch, e.Seq, v.epoch, v.seq+1)
+	case e.Prev != v.prev.String():
+		return fmt.Errorf("%w: entry %d-%d does not carry the hash of the entry before", ErrDamaged, v.epoch, r.seq)
+	case string(r.hash) != string(own[:]) || r.kind != e.Kind:
+		return fmt.Errorf("%w: entry %d-%d: its hash or kind is not that of its line", ErrDamaged, v.epoch, r.seq)
+	}
+	v.seq, v.prev = r.seq, own
+	v.check.Entries++
+	if e.Kind != KindClaim {
+		return nil
+	}
+	if err := v.claim(ctx, e); err != nil {
+		return fmt.Errorf("%w: entry %d-%d: %w", ErrDamaged, v.epoch, r.seq, err)
+	}
+	return nil
+}
+
+// claim holds a claim against its rows: a row that names another ticket, or is gone,
+// would let a ticket be paid twice.
+func (v *verifier) claim(ctx context.Context, e Entry) error {
+	body, err := e.Claim()
+	if err != nil {
+		return err
+	}
+	if v.check.Money, err = v.check.Money.Add(money.Amount(body.AmountMinor)); err != nil {
+		return err
+	}
+	v.check.Claims++
+	var at Head
+	err = v.q.QueryRowContext(ctx, "SELECT epoch, seq FROM claims WHERE block = ? AND pack = ? AND ticket = ? AND round = ?", body.Block[:], body.Pack, body.Ticket, body.Round).
+		Scan(&at.Epoch, &at.Seq)
+	if err != nil || at.Epoch != e.Epoch || at.Seq != e.Seq {
+		return fmt.Errorf("the table of claims does not have its ticket: %w", orGone(err))
+	}
+	var amount, copies int64
+	var slip []byte
+	err = v.q.QueryRowContext(ctx, "SELECT amount, copies, slip FROM prints WHERE epoch = ? AND seq = ?", e.Epoch, e.Seq).Scan(&amount, &copies, &slip)
+	if err != nil {
+		return fmt.Errorf("the table of slips does not have it: %w", orGone(err))
+	}
+	var facts validate.SlipFacts
+	if err := json.Unmarshal(slip, &facts); err != nil {
+		return fmt.Errorf("its slip: %w", err)
+	}
+	if amount != body.AmountMinor || copies < 1 || !isNumber(facts.Pack, uint64(body.Pack)) || !isNumber(facts.Ticket, uint64(body.Ticket)) {
+		return errors.New("its slip is of another ticket or amount")
+	}
+	return nil
+}
+
+func orGone(err error) error {
+	if err == nil || errors.Is(err, sql.ErrNoRows) {
+		return ErrNotFound
+	}
+	return err
+}
+
+// isNumber tells whether a text as printed, with its leading zeros, is a number.
+func isNumber(text string, want uint64) bool {
+	n, err := strconv.ParseUint(text, 10, 64)
+	return err == nil && n == want
+}
