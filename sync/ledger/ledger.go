@@ -43,6 +43,11 @@ type Options struct {
 	// Reserve is the free space in bytes below which nothing is paid, so that what was
 	// paid can still be marked, read and sent.
 	Reserve int64
+	// Sign signs a head's text (wire.HeadText) with the device's key: ECDSA P-256 over
+	// SHA-256, ASN.1. Nil for a terminal that has no key; its closings go unsigned.
+	Sign func(text string) ([]byte, error)
+	// Zone is the shop's, for the names of closings; nil is UTC.
+	Zone *time.Location
 }
 
 // Allowance bounds what may be paid without central's acknowledgement. Zero means no
@@ -63,6 +68,10 @@ var (
 	ErrDamaged = errors.New("the ledger is damaged")
 	// ErrNotWritable means that no claim can be committed now.
 	ErrNotWritable = errors.New("the ledger cannot commit")
+	// ErrRound means that the ticket is at another round.
+	ErrRound = errors.New("the ticket is at another round")
+	// ErrTraining means that training is on, in which nothing is paid.
+	ErrTraining = errors.New("training is on: nothing is paid")
 	// ErrNotFound means that the ledger has no such entry.
 	ErrNotFound = errors.New("no such entry")
 )
@@ -83,6 +92,7 @@ type Ledger struct {
 	waiting map[int64]bool  // entries of the current epoch whose slip waits
 
 	allowance *Allowance // central's, nil before its first acknowledgement
+	training  bool
 }
 
 // Head is the end of the journal.
@@ -122,7 +132,7 @@ func (l *Ledger) Writable() error {
 // stored as sending. When it returns nil the claim is on disk, and only then may
 // anything say that the ticket is paid. Recording the same claim id again returns the
 // first receipt. The errors are ErrPaid, with the receipt of the claim that stands in
-// the way, ErrAllowance and ErrNotWritable.
+// the way, ErrAllowance, ErrRound, ErrTraining and ErrNotWritable.
 func (l *Ledger) Record(ctx context.Context, c validate.Claim) (validate.Receipt, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,6 +143,9 @@ func (l *Ledger) Record(ctx context.Context, c validate.Claim) (validate.Receipt
 	slip, err := encodeJSON(c.Slip)
 	if err != nil {
 		return validate.Receipt{}, err
+	}
+	if l.training {
+		return validate.Receipt{}, ErrTraining
 	}
 	var r validate.Receipt
 	before := l.seq
@@ -205,12 +218,13 @@ func (l *Ledger) opening(c validate.Claim) ([]byte, error) {
 	return l.opt.ClaimKey.Seal(c.ID, c.Ticket, c.Round, c.Secret.Secret())
 }
 
-// standing looks for a claim of the same ticket and round. A claim with the same id is the answer.
+// standing looks for a claim of the same ticket and round. A claim with the same id is
+// the answer. A round that no accepted reversal opened would be a second payment.
 func (l *Ledger) standing(ctx context.Context, tx *sql.Tx, c validate.Claim) (validate.Receipt, error) {
 	r, err := l.receipt(ctx, tx, ofTicket+" AND c.round = ?", c.Ticket.Block[:], c.Ticket.Pack, c.Ticket.Number, c.Round)
 	switch {
 	case errors.Is(err, ErrNotFound):
-		return validate.Receipt{}, nil
+		return validate.Receipt{}, mayClaimRound(ctx, tx, c)
 	case err != nil:
 		return validate.Receipt{}, fmt.Errorf("%w: %w", ErrNotWritable, err)
 	case r.ID == c.ID:
@@ -299,9 +313,11 @@ func (l *Ledger) unsent(ctx context.Context, q querier) (validate.Unsent, error)
 	return u, err
 }
 
-// Paid returns the claim of the ticket's highest round, nil when it has none.
+// Paid returns the claim that stands on the ticket, nil when it has none: also after its
+// reversal was accepted. The ticket may then be paid in Round, with a grant from central.
 func (l *Ledger) Paid(ctx context.Context, t validate.TicketKey) (*validate.Receipt, error) {
-	r, err := l.receipt(ctx, l.read, ofTicket+" ORDER BY c.round DESC LIMIT 1", t.Block[:], t.Pack, t.Number)
+	r, err := l.receipt(ctx, l.read, ofTicket+` AND NOT EXISTS (SELECT 1 FROM reversals r WHERE r.claim_epoch = c.epoch AND r.claim_seq = c.seq
+		AND r.state = 'accepted') ORDER BY c.round DESC LIMIT 1`, t.Block[:], t.Pack, t.Number)
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil
 	}
@@ -410,19 +426,6 @@ func (l *Ledger) Mark(ctx context.Context, n validate.EntryNumber, state validat
 	}
 	l.wait(n, state == validate.Sending || state == validate.Held)
 	return nil
-}
-
-// BeginCopy stores, before its first byte is sent, that another copy of the slip is
-// printed, and returns the receipt that says which: from copy 2 on it is a DUPLICATA.
-func (l *Ledger) BeginCopy(ctx context.Context, n validate.EntryNumber) (validate.Receipt, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	res, err := l.db.ExecContext(ctx, "UPDATE prints SET state = 'sending', copies = copies + 1 WHERE epoch = ? AND seq = ?", n.Epoch, n.Seq)
-	if err := oneRow(res, err, "begin a copy of entry %v", n); err != nil {
-		return validate.Receipt{}, err
-	}
-	l.wait(n, true)
-	return l.Receipt(ctx, n)
 }
 
 // wait keeps the set of slips that wait.

@@ -95,7 +95,7 @@ func (l *Ledger) load(ctx context.Context) error {
 	if err := l.loadHead(ctx); err != nil {
 		return err
 	}
-	if err := l.loadCounts(ctx); err != nil {
+	if err := errors.Join(l.loadCounts(ctx), l.loadTraining(ctx)); err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return l.lock.remember(terminal)
@@ -193,12 +193,12 @@ func (c connector) Connect(context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	only := "0"
+	only, lock := "0", "immediate"
 	if c.readOnly {
-		only = "1"
+		only, lock = "1", "deferred"
 	}
 	dsn := (&url.URL{Scheme: "file", Path: abs,
-		RawQuery: "_query_only=" + only + "&_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000&_txlock=immediate&_foreign_keys=1&_stmt_cache_size=32&_cache_size=-1024"}).String()
+		RawQuery: "_query_only=" + only + "&_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000&_foreign_keys=1&_stmt_cache_size=32&_cache_size=-1024&_txlock=" + lock}).String()
 	d := sqlite3.SQLiteDriver{ConnectHook: func(conn *sqlite3.SQLiteConn) error {
 		for _, p := range []string{"trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0", "wal_autocheckpoint = 200", "journal_size_limit = 4194304"} {
 			if _, err := conn.Exec("PRAGMA "+p, nil); err != nil {

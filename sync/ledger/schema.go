@@ -40,6 +40,7 @@ var migrations = [][]string{
 		`CREATE TRIGGER claims_stay BEFORE UPDATE ON claims BEGIN SELECT raise(ABORT, 'claims are never changed'); END`,
 		`CREATE TRIGGER claims_kept BEFORE DELETE ON claims BEGIN SELECT raise(ABORT, 'claims are never removed'); END`,
 	},
+	closingTables,
 }
 
 // runSteps brings a file of one schema version to that of the last step.

@@ -104,12 +104,15 @@ type Check struct {
 	Entries int64
 	Claims  int64
 	Money   money.Amount
-	Head    Head // of the current epoch
+	// Closings are those in the journal; each one's totals are what its entries come to.
+	Closings int64
+	Head     Head // of the current epoch
 }
 
 // Verify walks the whole chain of each journal epoch: every line is an entry of this
 // terminal, numbers run without a gap, each carries the hash of the one before, claims,
-// print jobs and entries agree, and the tables are those this program makes. It cannot
+// print jobs, closings, reversals and entries agree, and the tables are those this program
+// makes. It cannot
 // see entries cut off at the end: the newest slip's ledger number, or a signed head,
 // tells that. What stands beside the chain (how far paper came, packs, failed secrets)
 // proves nothing and is not proven.
@@ -133,13 +136,18 @@ func verify(ctx context.Context, q querier, steps [][]string) (Check, error) {
 	if err != nil {
 		return c, err
 	}
+	closings := newCloseChecker(q)
 	for _, epoch := range list {
-		v := verifier{q: q, terminal: terminal, epoch: epoch, check: &c}
+		v := verifier{q: q, terminal: terminal, epoch: epoch, check: &c, closings: closings}
 		err := walk(ctx, q, epoch, 1, func(r row) error { return v.entry(ctx, r) })
 		if err != nil {
 			return c, err
 		}
 		c.Head.Seq, c.Head.Hash = v.seq, v.prev
+	}
+	c.Closings = closings.closings
+	if err := closings.done(ctx, c.Head); err != nil {
+		return c, err
 	}
 	return c, verifyCounts(ctx, q, c)
 }
@@ -187,6 +195,7 @@ type verifier struct {
 	seq      int64
 	prev     Hash
 	check    *Check
+	closings *closeChecker // over all epochs
 }
 
 func (v *verifier) entry(ctx context.Context, r row) error {
@@ -204,10 +213,11 @@ func (v *verifier) entry(ctx context.Context, r row) error {
 	}
 	v.seq, v.prev = r.seq, own
 	v.check.Entries++
-	if e.Kind != KindClaim {
-		return nil
+	err = v.closings.entry(ctx, e)
+	if err == nil && e.Kind == KindClaim {
+		err = v.claim(ctx, e)
 	}
-	if err := v.claim(ctx, e); err != nil {
+	if err != nil {
 		return fmt.Errorf("%w: entry %d-%d: %w", ErrDamaged, v.epoch, r.seq, err)
 	}
 	return nil
