@@ -113,6 +113,9 @@ func (l *Ledger) Head() Head {
 func (l *Ledger) Writable() error {
 	l.mu.Lock()
 	err := l.certain()
+	if err == nil && l.training {
+		err = ErrTraining
+	}
 	l.mu.Unlock()
 	if err != nil {
 		return err
