@@ -35,6 +35,9 @@ type period struct {
 	byCoin map[blockCoin]*validate.GameTotals // from entries: of shift and day
 	sizes  map[string]*[validate.SizeClasses]validate.Sum
 	closed sums // from closings: of month and year
+	// adopt: the newest closing of the kind is not among the lines at hand, so the next
+	// one's number and beginning are taken as they are. Its sums are not.
+	adopt bool
 }
 
 // blockCoin is a block and a currency: what is known of an entry before its block is named.
@@ -221,11 +224,11 @@ func (b *books) addShift(e Entry) error {
 	switch {
 	case b.shift != nil:
 		return fmt.Errorf("%w: shift %d begins while %d is open", ErrEntry, s.Shift, b.shift.Shift)
-	case s.Shift != p.number+1:
+	case s.Shift != p.number+1 && !p.adopt:
 		return fmt.Errorf("%w: shift %d follows %d", ErrEntry, s.Shift, p.number)
 	}
 	fresh := newPeriod()
-	fresh.number, fresh.from, fresh.begun = p.number, b.last, e.Time
+	fresh.number, fresh.from, fresh.begun = s.Shift-1, b.last, e.Time
 	b.shift, b.open[validate.ShiftClosing] = &s, fresh
 	return nil
 }
@@ -463,6 +466,9 @@ func (b *books) check(c validate.ClosingFacts) error {
 	if err != nil {
 		return err
 	}
+	if b.open[c.Kind].adopt {
+		want.Number, want.From, want.Begun = c.Number, c.From, c.Begun
+	}
 	want.Period, want.Operator = c.Period, c.Operator
 	mine, err1 := encodeJSON(want)
 	theirs, err2 := encodeJSON(c)
@@ -473,4 +479,18 @@ func (b *books) check(c validate.ClosingFacts) error {
 		return fmt.Errorf("%w: the closing of the %s, number %d, says %s, its entries come to %s", ErrEntry, c.Kind, c.Number, theirs, mine)
 	}
 	return nil
+}
+
+// resumeYear brings empty books to where they stood after the closing of a year, which
+// leaves nothing open. When the shorter periods began is not known from it.
+func (b *books) resumeYear(e Entry, c validate.ClosingFacts) {
+	b.last = validate.EntryNumber{Epoch: e.Epoch, Seq: e.Seq}
+	for kind, p := range b.open {
+		p.adopt = kind != validate.YearClosing
+	}
+	y := b.open[validate.YearClosing]
+	y.number, y.from, y.begun = c.Number, b.last, e.Time
+	for _, p := range c.Perpetual {
+		b.perpetual[p.Currency] = &p
+	}
 }

@@ -29,7 +29,12 @@ var closingTables = []string{
 		state TEXT NOT NULL, reason TEXT NOT NULL DEFAULT '', answer_epoch INTEGER, answer_seq INTEGER, UNIQUE(claim_epoch, claim_seq),
 		FOREIGN KEY(claim_epoch, claim_seq) REFERENCES entries(epoch, seq), FOREIGN KEY(epoch, seq) REFERENCES entries(epoch, seq),
 		FOREIGN KEY(answer_epoch, answer_seq) REFERENCES entries(epoch, seq)) STRICT, WITHOUT ROWID`,
-	`CREATE TABLE heads(epoch INTEGER NOT NULL, seq INTEGER NOT NULL, hash BLOB NOT NULL, signature BLOB NOT NULL, why TEXT NOT NULL, PRIMARY KEY(epoch, seq)) STRICT, WITHOUT ROWID`,
+	// Central's first countersignature at or above the closing of each year, kept for the
+	// archive: acks has the newest only.
+	`CREATE TABLE countersigned(epoch INTEGER NOT NULL, seq INTEGER NOT NULL, note TEXT NOT NULL, PRIMARY KEY(epoch, seq)) STRICT, WITHOUT ROWID`,
+	`CREATE TRIGGER acks_of_years AFTER UPDATE ON acks WHEN new.note <> '' AND EXISTS (SELECT 1 FROM closings c WHERE c.kind = 'year' AND c.epoch = new.epoch
+		AND c.seq <= new.seq AND c.seq > (SELECT coalesce(max(k.seq), 0) FROM countersigned k WHERE k.epoch = new.epoch))
+		BEGIN INSERT INTO countersigned(epoch, seq, note) VALUES(new.epoch, new.seq, new.note); END`,
 	`CREATE INDEX entries_rare ON entries(kind, epoch, seq) WHERE kind <> 'claim'`,
 	`CREATE TRIGGER closings_stay BEFORE UPDATE ON closings BEGIN SELECT raise(ABORT, 'closings are never changed'); END`,
 	`CREATE TRIGGER closings_kept BEFORE DELETE ON closings BEGIN SELECT raise(ABORT, 'closings are never removed'); END`,
@@ -121,7 +126,7 @@ func (l *Ledger) Z(ctx context.Context, kind validate.ClosingKind, end Ending) (
 		if err != nil {
 			return err
 		}
-		return w.sign(ctx, fmt.Sprintf("closing %s %d", kind, c.Number))
+		return w.sign(ctx)
 	})
 	if err != nil {
 		return validate.Closing{}, fmt.Errorf("Z of the %s: %w", kind, err)
@@ -198,16 +203,15 @@ func short(text string, most int) string {
 
 // sign signs the end of the chain as this transaction leaves it, and stores it with the
 // entries: a closing is never without its signature.
-func (w *writing) sign(ctx context.Context, why string) error {
+func (w *writing) sign(ctx context.Context) error {
 	if w.l.opt.Sign == nil {
 		return nil
 	}
-	head := wire.HeadText(w.l.opt.Terminal, wire.Position{Epoch: w.l.epoch, Seq: w.seq, Hash: w.prev.String()})
-	signature, err := w.l.opt.Sign(head)
+	signature, err := w.l.opt.Sign([]byte(wire.HeadText(w.l.opt.Terminal, wire.Position{Epoch: w.l.epoch, Seq: w.seq, Hash: w.prev.String()})))
 	if err != nil {
 		return fmt.Errorf("sign the journal's end %d-%d with the device's key: %w", w.l.epoch, w.seq, err)
 	}
-	_, err = w.exec(ctx, "INSERT INTO heads(epoch, seq, hash, signature, why) VALUES(?, ?, ?, ?, ?)", w.l.epoch, w.seq, w.prev[:], signature, why)
+	_, err = w.exec(ctx, "INSERT INTO heads(epoch, seq, hash, signature, why) VALUES(?, ?, ?, ?, ?)", w.l.epoch, w.seq, w.prev[:], signature, HeadClosing)
 	return err
 }
 

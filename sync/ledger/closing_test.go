@@ -604,7 +604,7 @@ func TestClosingThatLiesIsFoundFromItsLinesAlone(t *testing.T) {
 func TestClosingIsSignedWithItsEntry(t *testing.T) {
 	opt := options(t.TempDir())
 	var signed string
-	opt.Sign = func(text string) ([]byte, error) { signed = text; return []byte("signature"), nil }
+	opt.Sign = func(text []byte) ([]byte, error) { signed = string(text); return []byte("signature"), nil }
 	l := openTest(t, opt)
 	record(t, l, claim(t, 1))
 	c, err := l.Z(context.Background(), validate.DayClosing, Ending{Operator: "marie", Period: "2026-11-29"})
@@ -615,7 +615,7 @@ func TestClosingIsSignedWithItsEntry(t *testing.T) {
 		t.Fatalf("the closing is %v %s, the head %+v", c.Entry, c.Hash, h)
 	}
 	failing := errors.New("no key")
-	l.opt.Sign = func(string) ([]byte, error) { return nil, failing }
+	l.opt.Sign = func([]byte) ([]byte, error) { return nil, failing }
 	before := l.Head()
 	if _, err := l.Z(context.Background(), validate.DayClosing, Ending{Operator: "marie"}); !errors.Is(err, failing) || l.Head() != before {
 		t.Fatalf("a closing without its signature: %v", err)

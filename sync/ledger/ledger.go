@@ -37,15 +37,15 @@ type Options struct {
 	Terminal string        // whose ledger it is; another name than the file's is refused
 	Moment   func() Moment // asked once for each entry
 	ClaimKey ClaimKey      // central's; zero before it is known
+	// Sign signs a head with the device's key, ECDSA over SHA-256 in ASN.1. Nil signs
+	// nothing, which is for terminals alone.
+	Sign func(text []byte) (signature []byte, err error)
 	// Allowance bounds the claims above central's last acknowledgement, until central
 	// sends another with an acknowledgement.
 	Allowance Allowance
 	// Reserve is the free space in bytes below which nothing is paid, so that what was
 	// paid can still be marked, read and sent.
 	Reserve int64
-	// Sign signs a head's text (wire.HeadText) with the device's key: ECDSA P-256 over
-	// SHA-256, ASN.1. Nil for a terminal that has no key; its closings go unsigned.
-	Sign func(text string) ([]byte, error)
 	// Zone is the shop's, for the names of closings; nil is UTC.
 	Zone *time.Location
 }
@@ -482,11 +482,12 @@ func (l *Ledger) Attempts(ctx context.Context, t validate.TicketKey) (int, error
 // Terminal is whose ledger it is.
 func (l *Ledger) Terminal() string { return l.opt.Terminal }
 
-// Close closes the file, folds its write-ahead log in, and lets another process open it.
+// Close signs the head, closes the file, folds its write-ahead log in, and lets another
+// process open it.
 func (l *Ledger) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return errors.Join(l.read.Close(), l.db.Close(), l.lock.release())
+	return errors.Join(l.signHead(context.Background(), HeadStop), l.read.Close(), l.db.Close(), l.lock.release())
 }
 
 // clean makes a name safe for a message.

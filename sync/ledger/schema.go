@@ -40,6 +40,13 @@ var migrations = [][]string{
 		`CREATE TRIGGER claims_stay BEFORE UPDATE ON claims BEGIN SELECT raise(ABORT, 'claims are never changed'); END`,
 		`CREATE TRIGGER claims_kept BEFORE DELETE ON claims BEGIN SELECT raise(ABORT, 'claims are never removed'); END`,
 	},
+	{
+		// What central signed for the position in acks, whole, and what the device signed: all
+		// heads of closings, and of the others the newest.
+		`ALTER TABLE acks ADD COLUMN note TEXT NOT NULL DEFAULT ''`,
+		`CREATE TABLE heads(epoch INTEGER NOT NULL, seq INTEGER NOT NULL, hash BLOB NOT NULL, signature BLOB NOT NULL, why TEXT NOT NULL,
+		PRIMARY KEY(epoch, seq)) STRICT, WITHOUT ROWID`,
+	},
 	closingTables,
 }
 

@@ -84,6 +84,11 @@ func walk(ctx context.Context, q querier, epoch, from int64, use func(row) error
 	if err != nil {
 		return err
 	}
+	return walkTo(ctx, q, epoch, from, upTo, use)
+}
+
+// walkTo is walk up to an entry.
+func walkTo(ctx context.Context, q querier, epoch, from, upTo int64, use func(row) error) error {
 	for from <= upTo {
 		list, err := page(ctx, q, epoch, from-1, upTo)
 		if err != nil || len(list) == 0 {
@@ -111,45 +116,64 @@ type Check struct {
 
 // Verify walks the whole chain of each journal epoch: every line is an entry of this
 // terminal, numbers run without a gap, each carries the hash of the one before, claims,
-// print jobs, closings, reversals and entries agree, and the tables are those this program
-// makes. It cannot
-// see entries cut off at the end: the newest slip's ledger number, or a signed head,
-// tells that. What stands beside the chain (how far paper came, packs, failed secrets)
-// proves nothing and is not proven.
+// print jobs, closings, reversals and entries agree, signed heads and acknowledgements lie
+// on the chain, and the tables are those this program makes. It verifies no signature, which is Prove's,
+// and it cannot see entries cut off at the end. What stands beside the chain (how far
+// paper came, packs, failed secrets) proves nothing and is not proven.
 func (l *Ledger) Verify(ctx context.Context) (Check, error) {
-	return verify(ctx, l.read, migrations)
+	w, err := verify(ctx, l.read, migrations)
+	return w.check, err
 }
 
-func verify(ctx context.Context, q querier, steps [][]string) (Check, error) {
-	var c Check
+// walked is what a walk over the whole file gathers.
+type walked struct {
+	terminal string
+	check    Check
+	marks    []marks // by epoch, the current one last
+}
+
+// verify is Verify on a file of the schema that the steps make.
+func verify(ctx context.Context, q querier, steps [][]string) (walked, error) {
+	var w walked
 	if err := sound(ctx, q); err != nil {
-		return c, err
+		return w, err
 	}
 	if err := verifySchema(ctx, q, steps); err != nil {
-		return c, err
+		return w, err
 	}
-	var terminal string
-	if err := q.QueryRowContext(ctx, "SELECT terminal, epoch FROM meta").Scan(&terminal, &c.Head.Epoch); err != nil {
-		return c, fmt.Errorf("%w: %w", ErrDamaged, err)
+	if err := q.QueryRowContext(ctx, "SELECT terminal, epoch FROM meta").Scan(&w.terminal, &w.check.Head.Epoch); err != nil {
+		return w, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	list, err := epochs(ctx, q, c.Head.Epoch)
+	list, err := epochs(ctx, q, w.check.Head.Epoch)
 	if err != nil {
-		return c, err
+		return w, err
 	}
-	closings := newCloseChecker(q)
+	closings := newCloseChecker(q, len(steps))
 	for _, epoch := range list {
-		v := verifier{q: q, terminal: terminal, epoch: epoch, check: &c, closings: closings}
-		err := walk(ctx, q, epoch, 1, func(r row) error { return v.entry(ctx, r) })
+		m, err := readMarks(ctx, q, len(steps), epoch)
 		if err != nil {
-			return c, err
+			return w, fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
-		c.Head.Seq, c.Head.Hash = v.seq, v.prev
+		want, err := m.wanted()
+		if err != nil {
+			return w, fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		v := verifier{q: q, terminal: w.terminal, epoch: epoch, check: &w.check, want: want, closings: closings}
+		if err := walk(ctx, q, epoch, 1, func(r row) error { return v.entry(ctx, r) }); err != nil {
+			return w, err
+		}
+		if err := v.end(m); err != nil {
+			return w, err
+		}
+		m.head = Head{epoch, v.seq, v.prev}
+		w.check.Head = m.head
+		w.marks = append(w.marks, m)
 	}
-	c.Closings = closings.closings
-	if err := closings.done(ctx, c.Head); err != nil {
-		return c, err
+	w.check.Closings = closings.closings
+	if err := closings.done(ctx, w.check.Head); err != nil {
+		return w, err
 	}
-	return c, verifyCounts(ctx, q, c)
+	return w, verifyCounts(ctx, q, len(steps), w.check)
 }
 
 // sound is nil when SQLite finds every page and every reference whole.
@@ -173,7 +197,7 @@ func sound(ctx context.Context, q querier) error {
 
 // verifyCounts finds rows beside the chain that an entry has not. Rows above the head
 // were appended meanwhile, with their entries.
-func verifyCounts(ctx context.Context, q querier, c Check) error {
+func verifyCounts(ctx context.Context, q querier, version int, c Check) error {
 	for _, table := range []string{"claims", "prints"} {
 		var n int64
 		err := q.QueryRowContext(ctx, "SELECT count(*) FROM "+table+" WHERE NOT (epoch = ? AND seq > ?)", c.Head.Epoch, c.Head.Seq).Scan(&n)
@@ -182,6 +206,19 @@ func verifyCounts(ctx context.Context, q querier, c Check) error {
 		}
 		if n != c.Claims {
 			return fmt.Errorf("%w: %d claims in the chain, %d rows in the table %s", ErrDamaged, c.Claims, n, table)
+		}
+	}
+	tables := []string{"acks", "heads"}
+	if version < 2 {
+		tables = tables[:1]
+	}
+	for _, table := range tables {
+		var epoch int64
+		switch err := q.QueryRowContext(ctx, "SELECT epoch FROM "+table+" WHERE epoch NOT BETWEEN 1 AND ?", c.Head.Epoch).Scan(&epoch); {
+		case err == nil:
+			return fmt.Errorf("%w: the table %s names journal epoch %d, the ledger is in %d", ErrDamaged, table, epoch, c.Head.Epoch)
+		case !errors.Is(err, sql.ErrNoRows):
+			return fmt.Errorf("%w: %s: %w", ErrDamaged, table, err)
 		}
 	}
 	return nil
@@ -195,7 +232,8 @@ type verifier struct {
 	seq      int64
 	prev     Hash
 	check    *Check
-	closings *closeChecker // over all epochs
+	want     map[int64]Hash // what signed heads name; each is taken out when it is met
+	closings *closeChecker  // over all epochs
 }
 
 func (v *verifier) entry(ctx context.Context, r row) error {
@@ -211,6 +249,10 @@ func (v *verifier) entry(ctx context.Context, r row) error {
 	case string(r.hash) != string(own[:]) || r.kind != e.Kind:
 		return fmt.Errorf("%w: entry %d-%d: its hash or kind is not that of its line", ErrDamaged, v.epoch, r.seq)
 	}
+	if want, signed := v.want[r.seq]; signed && want != own {
+		return fmt.Errorf("%w: entry %d-%d is not the one that was signed", ErrDamaged, v.epoch, r.seq)
+	}
+	delete(v.want, r.seq)
 	v.seq, v.prev = r.seq, own
 	v.check.Entries++
 	err = v.closings.entry(ctx, e)
@@ -219,6 +261,17 @@ func (v *verifier) entry(ctx context.Context, r row) error {
 	}
 	if err != nil {
 		return fmt.Errorf("%w: entry %d-%d: %w", ErrDamaged, v.epoch, r.seq, err)
+	}
+	return nil
+}
+
+// end finds what was cut off at the end: a signature or a mark names what is not there.
+func (v *verifier) end(m marks) error {
+	for seq := range v.want {
+		return fmt.Errorf("%w: the journal ends at entry %d-%d, entry %d was signed: the end was cut off", ErrDamaged, v.epoch, v.seq, seq)
+	}
+	if m.acked > v.seq {
+		return fmt.Errorf("%w: the journal ends at entry %d-%d, central holds entry %d: the end was cut off", ErrDamaged, v.epoch, v.seq, m.acked)
 	}
 	return nil
 }

@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/x509"
 	"errors"
 	"flag"
 	"fmt"
@@ -10,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/mod/sumdb/note"
 
 	"grattoir/sync/wire"
 	"grattoir/validate"
@@ -80,8 +84,11 @@ func TestMakeVersion(t *testing.T) {
 	if opt.ClaimKey, err = ParseClaimKey(public); err != nil {
 		t.Fatal(err)
 	}
+	s := newSigners(t)
+	opt.Sign = s.sign
 	l := openTest(t, opt)
 	age(t, l)
+	s.ack(t, l, agedAcked, noon)
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -89,8 +96,45 @@ func TestMakeVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, raw, 0o644); err != nil {
+	device, err := x509.MarshalPKIXPublicKey(&s.device.PublicKey)
+	if err != nil {
 		t.Fatal(err)
+	}
+	public = fmt.Sprintf("%s\n%x\n", s.public, device)
+	if err := errors.Join(os.WriteFile(path, raw, 0o644), os.WriteFile(keysFile(len(migrations)), []byte(public), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// keysFile holds the public keys that sign a version's file: central's and the device's.
+func keysFile(version int) string { return strings.TrimSuffix(versionFile(version), ".db") + ".keys" }
+
+// checkSignatures: what was signed then is verified now, from version 2 on.
+func checkSignatures(t testing.TB, l *Ledger, version int) {
+	t.Helper()
+	if version < 2 {
+		return
+	}
+	text, err := os.ReadFile(keysFile(version))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var public string
+	var der []byte
+	if _, err := fmt.Sscanf(string(text), "%s\n%x\n", &public, &der); err != nil {
+		t.Fatal(err)
+	}
+	verifier, err := note.NewVerifier(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	device, err := x509.ParsePKIXPublicKey(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := proved(t, l, Keys{Central: note.VerifierList(verifier), Device: []*ecdsa.PublicKey{device.(*ecdsa.PublicKey)}})
+	if p.Central.Seq != agedAcked || p.Device.Seq != int64(len(aged)) || p.Covered() != int64(len(aged)) {
+		t.Fatalf("%+v", p)
 	}
 }
 
@@ -124,6 +168,7 @@ func TestLedgerOfEveryVersionOpensAndPaysOn(t *testing.T) {
 				t.Fatalf("%+v %v", c, err)
 			}
 			checkAged(t, l)
+			checkSignatures(t, l, version)
 			paysOn(t, l)
 			l = reopen(t, l)
 			if c, err := l.Verify(context.Background()); err != nil || c.Claims != int64(len(aged))+1 {
