@@ -83,6 +83,7 @@ type Policy struct {
 	IdentityPrize     int64  `toml:"identity_prize_minor"`
 	IdentityTotalOver int64  `toml:"identity_total_over_minor"`
 	ClaimDays         int    `toml:"claim_days"`
+	WeakLimit         int64  `toml:"weak_limit_minor"`
 }
 
 // Allowance bounds what is paid and not acknowledged by central; 0 is no bound.
@@ -187,7 +188,7 @@ func (c Terminal) Limits() policy.Policy {
 	p := c.Policy
 	return policy.Policy{Version: p.Version, Currency: p.Currency, ShopLimit: money.Amount(p.ShopLimit), ConfirmCashPrize: money.Amount(p.ConfirmCashPrize),
 		ConfirmCashTotal: money.Amount(p.ConfirmCashTotal), IdentityPrize: money.Amount(p.IdentityPrize),
-		IdentityTotalOver: money.Amount(p.IdentityTotalOver), ClaimDays: p.ClaimDays}
+		IdentityTotalOver: money.Amount(p.IdentityTotalOver), ClaimDays: p.ClaimDays, WeakLimit: money.Amount(p.WeakLimit)}
 }
 
 // Manifests is the folder of the blocks.

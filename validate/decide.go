@@ -37,6 +37,7 @@ type Opened struct {
 	Tier     int  // 0 = no prize; only with Authentic
 	Amount   money.Amount
 	NotMoney bool // the tier's prize is not money
+	Weak     bool // the layout's secret is short: what proves it here, a thief of the terminal can make up
 }
 
 // Key names the opened ticket.
@@ -214,7 +215,7 @@ func notOursToPay(o Opened, f Facts, p policy.Policy, now Clock) Reason {
 		return AboveShopLimit
 	case f.Right == RightSilent:
 		return OwnerSilent
-	case f.Right == RightNone:
+	case f.Right == RightNone, o.Weak && f.Right == RightOwner && !p.PaysWeak(o.Amount):
 		return NeedsCentral
 	case f.Right == RightOwner && !f.AllowanceLeft:
 		return AllowanceSpent

@@ -272,21 +272,7 @@ only together with another has them at the sale price as well.`,
 const maxCatalogueFile = 4 << 20
 
 // readBounded reads a file of the catalogue or of its rules.
-func readBounded(name string) ([]byte, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxCatalogueFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if len(text) > maxCatalogueFile {
-		return nil, fmt.Errorf("%s: larger than 4 MiB: this is no file of the catalogue", name)
-	}
-	return text, nil
-}
+func readBounded(name string) ([]byte, error) { return cli.ReadBounded(name, maxCatalogueFile) }
 
 // findGame returns a game of the shipped catalogue by its id, or the one in a
 // catalogue file when name ends in .toml.

@@ -24,20 +24,27 @@ const withZone = time.DateTime + " MST"
 func newClient(socket string) *control.Client { return control.NewClient(socket) }
 
 func scanCommand() *cobra.Command {
-	var socket string
+	var socket, digits string
 	var typed, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "scan CODE|-",
 		Short: "Show a code to the running terminal, as if it had been scanned",
+		Long: `Show a code to the running terminal, as if it had been scanned. A code in two parts is
+completed with --digits, or afterwards with terminalctl digits.`,
 		Example: `  terminalctl scan 1003990000123017...
-  terminalctl scan - < code.txt`,
+  terminalctl scan - < code.txt
+  terminalctl scan 0399000123017 --digits 04711`,
 		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			code, err := readCode(cmd.InOrStdin(), args[0])
 			if err != nil {
 				return err
 			}
-			a, err := newClient(socket).Check(cmd.Context(), code, typed)
+			client := newClient(socket)
+			a, err := client.Check(cmd.Context(), code, typed)
+			if err == nil && a.Stage == terminal.Typing && digits != "" {
+				a, err = client.Complete(cmd.Context(), a.ID, digits)
+			}
 			if err != nil {
 				return err
 			}
@@ -48,6 +55,47 @@ func scanCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&typed, "typed", false, "note that a person typed the code")
+	cmd.Flags().StringVar(&digits, "digits", "", "the hidden `digits` of a code in two parts")
+	socketFlag(cmd, &socket)
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func digitsCommand() *cobra.Command {
+	var socket string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "digits DIGITS|-",
+		Short: "Type the hidden digits of the code that the terminal shows",
+		Example: `  terminalctl digits 04711
+  terminalctl digits - < digits.txt`,
+		Args: cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			digits, err := readCode(cmd.InOrStdin(), args[0])
+			if err != nil {
+				return err
+			}
+			client := newClient(socket)
+			before, err := client.View(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if before.Stage != terminal.Typing {
+				return cli.Exit(cli.Person, errors.New("the counter waits for no digits: scan the ticket's barcode first"))
+			}
+			a, err := client.Complete(cmd.Context(), before.ID, digits)
+			if errors.Is(err, terminal.ErrStale) {
+				return cli.Exit(cli.Person, errors.Join(printAnswer(cmd.OutOrStdout(), a, asJSON), errors.New("another ticket is on the counter now: the digits were not used")))
+			}
+			if err != nil {
+				return err
+			}
+			if err := printAnswer(cmd.OutOrStdout(), a, asJSON); err != nil {
+				return err
+			}
+			return cli.Exit(cli.VerdictCode(a.Verdict), nil)
+		},
+	}
 	socketFlag(cmd, &socket)
 	jsonFlag(cmd, &asJSON)
 	return cmd
@@ -275,6 +323,9 @@ func printBlocks(out io.Writer, st control.Status) error {
 		if b.Scaled {
 			state = "demonstration"
 		}
+		if b.Locked {
+			state = "LOCKED: its pepper is not here"
+		}
 		if b.Damaged {
 			state = "DAMAGED: fetch it again"
 		}
@@ -299,7 +350,11 @@ func printAnswer(out io.Writer, a control.Answer, asJSON bool) error {
 	if a.Verdict.AmountMinor != nil && *a.Verdict.AmountMinor > 0 {
 		fmt.Fprintf(&b, "  %s", money.Text(*a.Verdict.AmountMinor, a.Verdict.Currency, money.English, money.Receipt))
 	}
-	fmt.Fprintf(&b, "  (%s, %s, %s)\n", a.Verdict.Outcome, a.Verdict.Reason, a.Message.Code)
+	if a.Stage == terminal.Typing {
+		fmt.Fprintf(&b, "  (%d digits)\n", a.Digits)
+	} else {
+		fmt.Fprintf(&b, "  (%s, %s, %s)\n", a.Verdict.Outcome, a.Verdict.Reason, a.Message.Code)
+	}
 	if a.Ticket != "" {
 		fmt.Fprintf(&b, "Ticket %s\n", a.Ticket)
 	}

@@ -41,6 +41,11 @@ func (c *Client) Check(ctx context.Context, code string, typed bool) (Answer, er
 	return call[Answer](ctx, c, "POST", "/v1/check", checkRequest{code, typed})
 }
 
+// Complete gives the hidden digits of the code that check id shows.
+func (c *Client) Complete(ctx context.Context, id, digits string) (Answer, error) {
+	return call[Answer](ctx, c, "POST", "/v1/digits", digitsRequest{id, digits})
+}
+
 // Pay pays the ticket that check id shows.
 func (c *Client) Pay(ctx context.Context, id string, confirmCash bool) (Answer, error) {
 	return call[Answer](ctx, c, "POST", "/v1/pay", payRequest{id, confirmCash})

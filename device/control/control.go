@@ -28,6 +28,7 @@ type Answer struct {
 	Stage   terminal.Stage   `json:"stage"`
 	Entered validate.Entered `json:"entered,omitempty"`
 	Ticket  string           `json:"ticket_code,omitempty"` // public part and the secret's last two digits
+	Digits  int              `json:"digits,omitempty"`      // at the stage typing: how many hidden digits have still to be typed
 	Verdict validate.Verdict `json:"verdict"`
 	Message Message          `json:"message"`
 	Detail  string           `json:"detail,omitempty"` // for the technician
@@ -116,6 +117,7 @@ type Block struct {
 	Tickets  int64  `json:"tickets"`
 	Scaled   bool   `json:"scaled"`
 	Damaged  bool   `json:"damaged"`
+	Locked   bool   `json:"locked"` // its pepper is not here
 	File     string `json:"file"`
 }
 
@@ -135,6 +137,7 @@ func Handler(opt Options) http.Handler {
 	s := &server{opt}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/check", s.check)
+	mux.HandleFunc("POST /v1/digits", s.digits)
 	mux.HandleFunc("POST /v1/pay", s.pay)
 	mux.HandleFunc("POST /v1/reprint", s.reprint)
 	mux.HandleFunc("POST /v1/rescan", s.rescan)
@@ -150,6 +153,11 @@ type server struct{ opt Options }
 type checkRequest struct {
 	Code  string `json:"code"`
 	Typed bool   `json:"typed"`
+}
+
+type digitsRequest struct {
+	ID     string `json:"id"`
+	Digits string `json:"digits"`
 }
 
 type payRequest struct {
@@ -171,6 +179,20 @@ func (s *server) check(w http.ResponseWriter, r *http.Request) {
 		entered = validate.Typed
 	}
 	write(w, http.StatusOK, s.answer(s.opt.Terminal.Check(r.Context(), terminal.Scan{Text: q.Code, Entered: entered}), nil))
+}
+
+// digits completes a code whose hidden digits are typed.
+func (s *server) digits(w http.ResponseWriter, r *http.Request) {
+	var q digitsRequest
+	if !read(w, r, &q) {
+		return
+	}
+	v, err := s.opt.Terminal.Complete(r.Context(), q.ID, q.Digits)
+	status := http.StatusOK
+	if err != nil {
+		status = http.StatusConflict
+	}
+	write(w, status, s.answer(v, err))
 }
 
 func (s *server) pay(w http.ResponseWriter, r *http.Request) {
@@ -300,6 +322,10 @@ func (s *server) answer(v terminal.View, err error) Answer {
 	if v.Verdict.Reason != "" {
 		text := v.Verdict.Reason.Text(s.opt.Language)
 		a.Message = Message{v.Verdict.Reason.Code(), text.Word, text.Clerk, text.Next, v.Verdict.Reason.Technician()}
+	}
+	if v.Stage == terminal.Typing {
+		text := validate.TypeDigits(v.Code.TypedDigits(), s.opt.Language)
+		a.Digits, a.Message = v.Code.TypedDigits(), Message{"", text.Word, text.Clerk, text.Next, "the layout has its secret outside the barcode"}
 	}
 	if v.Receipt != nil {
 		a.Receipt = s.receipt(*v.Receipt, v.Holding)

@@ -100,6 +100,12 @@ func (s *Screen) viewOf(now snapshot, l money.Language) view {
 		Demo: s.opt.Demonstration, Switch: len(s.opt.Languages) > 1, Notice: s.opt.Notice,
 		Silence: s.silence.Milliseconds(), Guard: s.guard.Milliseconds(), Line: s.line(now.state, w, l)}
 	switch on.Stage {
+	case terminal.Typing:
+		n := on.Code.TypedDigits()
+		text := validate.TypeDigits(n, l)
+		v.Look, v.Word, v.Clerk, v.NextStep = lookAsk, text.Word, oneLine(text.Clerk), oneLine(text.Next)
+		v.bilingual(l, func(m money.Language) string { return validate.TypeDigits(n, m).Player })
+		v.ticket(on)
 	case terminal.Verdict:
 		s.verdict(&v, on, now.asking, l)
 		if f := now.state.Printer; f != nil && on.Verdict.Reason == validate.PrinterNotReady {

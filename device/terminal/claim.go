@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"grattoir/validate"
-	"grattoir/validate/ticket"
 )
 
 // Scan is what came over the glass or the keypad.
@@ -25,21 +24,54 @@ func (t *Terminal) Check(ctx context.Context, s Scan) View {
 	v := View{ID: t.newID(), Stage: Verdict, At: t.opt.Now(), Entered: s.Entered}
 
 	// From glass to code. A misread is not a loser and not a forgery: scan again.
-	code, err := ticket.Parse(s.Text, s.AIM, t.opt.Shelf.Layouts())
+	code, err := t.opt.Shelf.Read(s.Text, s.AIM)
 	if err == nil && !code.Layout.Pays() {
 		err = fmt.Errorf("layout %s is the public code on the back: scan the hidden code", code.Layout.Name)
 	}
 	if err != nil {
 		v.Detail = err.Error()
-		v.Opened = validate.Opened{Finding: validate.Misread}
 	} else {
 		v.Code = code
+	}
+	return t.judge(ctx, v)
+}
+
+// Complete adds the typed digits to the code that view id shows, and goes on as Check
+// does. Digits that cannot be the missing ones leave the view as it is, with the fault
+// as its detail.
+func (t *Terminal) Complete(ctx context.Context, id, digits string) (View, error) {
+	ctx = context.WithoutCancel(ctx)
+	t.act.Lock()
+	defer t.act.Unlock()
+	state, _ := t.State()
+	v := state.View
+	if v.ID != id || id == "" || v.Stage != Typing {
+		return v, ErrStale
+	}
+	code, err := v.Code.Complete(digits)
+	if err != nil {
+		v.Detail = err.Error()
+		t.change(func(st *State) { st.View = v })
+		return v, nil
+	}
+	v.Code, v.Stage, v.Detail, v.Entered = code, Verdict, "", validate.TwoPart
+	return t.judge(ctx, v), nil
+}
+
+// judge opens the code, where one was read, decides, and shows the view. A code that
+// only lacks its hidden digits waits for them.
+func (t *Terminal) judge(ctx context.Context, v View) View {
+	v.Opened = validate.Opened{Finding: validate.Misread}
+	if v.Code.Game != "" {
 		v.Opened = t.open(ctx, &v)
+	}
+	if v.Code.Partial() && v.Opened.Finding == validate.Misread {
+		v.Stage, v.Detail = Typing, ""
 	}
 	t.opt.Step("opened")
 
 	v.Verdict = t.decide(ctx, &v, false)
-	t.opt.Log.Info("checked", "ticket", v.Code, "outcome", v.Verdict.Outcome, "reason", v.Verdict.Reason, "detail", v.Detail, "entered", v.Entered)
+	t.opt.Log.Info("checked", "ticket", v.Code, "outcome", v.Verdict.Outcome, "reason", v.Verdict.Reason, "stage", v.Stage, "detail", v.Detail, "entered", v.Entered)
 	t.change(func(st *State) { st.View = v })
 	t.opt.Step("shown")
 	return v

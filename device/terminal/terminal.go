@@ -21,7 +21,8 @@ import (
 
 // Shelf holds the manifests.
 type Shelf interface {
-	Layouts() []ticket.Layout
+	// Read reads a scan. Its errors all mean that nothing is known of the ticket.
+	Read(scan string, aim byte) (ticket.Code, error)
 	// Open says what is proven about a code. The error is a technician's detail.
 	Open(ctx context.Context, c ticket.Code) (validate.Opened, error)
 }
@@ -157,6 +158,7 @@ type Stage string
 
 const (
 	Idle    Stage = "idle"
+	Typing  Stage = "typing" // the code's hidden digits have still to be typed
 	Verdict Stage = "verdict"
 	Paid    Stage = "paid"
 )

@@ -103,22 +103,29 @@ func (c *Central) BlockTiers(ctx context.Context, id validate.BlockID) ([]manife
 
 // Publish copies a manifest into the folder, verifies the copy whole against the seal
 // keys, and lists it in a new snapshot. Publishing a file again changes nothing. A
-// manifest that needs a pepper is refused, because central could prove no claim of it.
+// manifest that needs a pepper is refused without it, because central could prove no
+// claim of it; the pepper of an issue before is known already.
 func (c *Central) Publish(ctx context.Context, path string) (Block, error) {
-	b, err := c.publish(ctx, path)
+	return c.PublishWithPepper(ctx, path, manifest.Pepper{})
+}
+
+// PublishWithPepper publishes a block whose secrets are short, with its pepper. Central
+// keeps it, and gives it, sealed, to the terminals that own packs of the block.
+func (c *Central) PublishWithPepper(ctx context.Context, path string, pepper manifest.Pepper) (Block, error) {
+	b, err := c.publish(ctx, path, pepper)
 	if err != nil {
 		return Block{}, fmt.Errorf("publish %s: %w", filepath.Base(path), err)
 	}
 	return b, nil
 }
 
-func (c *Central) publish(ctx context.Context, path string) (_ Block, err error) {
+func (c *Central) publish(ctx context.Context, path string, pepper manifest.Pepper) (_ Block, err error) {
 	temp, sum, size, err := c.copyBlock(path)
 	if err != nil {
 		return Block{}, err
 	}
 	defer func() { err = errors.Join(err, removeIfThere(temp)) }()
-	h, err := c.verifyBlock(ctx, temp)
+	h, err := c.verifyBlock(ctx, temp, &pepper)
 	if err != nil {
 		return Block{}, err
 	}
@@ -133,7 +140,12 @@ func (c *Central) publish(ctx context.Context, path string) (_ Block, err error)
 	if err != nil {
 		return Block{}, err
 	}
-	// The file is in place before the row that names it: a cut leaves a file nobody asks for.
+	// The files are in place before the row that names them: a cut leaves what nobody asks for.
+	if h.NeedsPepper() {
+		if err := c.keepPepper(h.Block, pepper); err != nil {
+			return Block{}, err
+		}
+	}
 	if err := moveInto(temp, c.blockPath(sum)); err != nil {
 		return Block{}, err
 	}
@@ -209,7 +221,9 @@ func (c *Central) keyRing() (manifest.Keys, error) {
 	return manifest.NewKeys(1, public...)
 }
 
-func (c *Central) verifyBlock(ctx context.Context, path string) (manifest.Header, error) {
+// verifyBlock proves a file whole. Where the block needs a pepper and none is given, it
+// is the one that is kept.
+func (c *Central) verifyBlock(ctx context.Context, path string, pepper *manifest.Pepper) (manifest.Header, error) {
 	ring, err := c.keyRing()
 	if err != nil {
 		return manifest.Header{}, err
@@ -221,8 +235,17 @@ func (c *Central) verifyBlock(ctx context.Context, path string) (manifest.Header
 	if err != nil {
 		return manifest.Header{}, err
 	}
-	if m.Header.Pepper {
-		return manifest.Header{}, fmt.Errorf("%w: layout %s needs a pepper, and central could prove no claim of it", ErrRefused, m.Header.Layout.Name)
+	if m.Header.NeedsPepper() && *pepper == (manifest.Pepper{}) {
+		if *pepper, err = c.pepper(m.Header.Block); errors.Is(err, ErrNotFound) {
+			return manifest.Header{}, fmt.Errorf("%w: layout %s needs the block's pepper, or central could prove no claim of it: give its file with --pepper", ErrRefused, m.Header.Layout.Name)
+		} else if err != nil {
+			return manifest.Header{}, err
+		}
+	}
+	if *pepper != (manifest.Pepper{}) {
+		if err := m.SetPepper(*pepper); err != nil {
+			return manifest.Header{}, err
+		}
 	}
 	return m.Header, m.Verify(ctx, func(int) {})
 }
@@ -315,6 +338,12 @@ func (c *Central) block(ctx context.Context, id validate.BlockID) (*manifest.Blo
 		return nil, err
 	}
 	m, err := manifest.Open(ctx, c.blockPath(sum), ring)
+	if err == nil && m.Header.NeedsPepper() {
+		var pepper manifest.Pepper
+		if pepper, err = c.pepper(id); err == nil {
+			err = m.SetPepper(pepper)
+		}
+	}
 	if err != nil {
 		if m != nil {
 			err = errors.Join(err, m.Close())

@@ -103,7 +103,7 @@ func withDefaults(opt Options) Options {
 }
 
 func open(ctx context.Context, opt Options) (_ *Central, err error) {
-	for _, dir := range []string{opt.Dir, filepath.Join(opt.Dir, "keys"), filepath.Join(opt.Dir, "blocks"), filepath.Join(opt.Dir, "seal-keys")} {
+	for _, dir := range []string{opt.Dir, filepath.Join(opt.Dir, "keys"), filepath.Join(opt.Dir, "blocks"), filepath.Join(opt.Dir, "peppers"), filepath.Join(opt.Dir, "seal-keys")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, err
 		}

@@ -210,9 +210,9 @@ func parseKey(text string) (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
-// writeWhole stores a file so that after any cut the name has the old content or the
+// WriteWhole stores a file so that after any cut the name has the old content or the
 // new one, whole: a file beside it, synced, renamed, and the folder synced.
-func writeWhole(path string, content []byte) (err error) {
+func WriteWhole(path string, content []byte) (err error) {
 	tmp := path + ".new"
 	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {

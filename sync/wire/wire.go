@@ -39,6 +39,7 @@ const (
 	PathFeed     = "/v1/feed"     // GET ?after=N&wait=S -> Feed
 	PathSnapshot = "/v1/snapshot" // GET -> signed note
 	PathBlocks   = "/v1/blocks/"  // GET PathBlocks+SHA256, Range and If-Range
+	PathPeppers  = "/v1/peppers/" // GET PathPeppers+block id -> PepperAnswer
 )
 
 // EnrolRequest asks for a certificate. The key never leaves the device.

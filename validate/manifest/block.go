@@ -29,8 +29,12 @@ var (
 	ErrNotInBlock = errors.New("no such ticket in this block")
 	// ErrNotAuthentic means that the secret opens no tier of this ticket.
 	ErrNotAuthentic = errors.New("the secret does not belong to this ticket")
+	// ErrPartial means a code whose hidden digits were not typed yet.
+	ErrPartial = errors.New("its hidden digits have still to be typed")
 	// ErrNeedsPepper means that the block's secrets are short and its pepper was not given.
 	ErrNeedsPepper = errors.New("this block needs its pepper")
+	// ErrWrongPepper means a pepper of another block, or a damaged one.
+	ErrWrongPepper = errors.New("this is not the block's pepper")
 	// ErrReaderTooOld means that the file was made for a newer program.
 	ErrReaderTooOld = errors.New("manifest needs a newer program")
 )
@@ -53,7 +57,7 @@ type Block struct {
 	Header Header
 
 	path    string
-	pepper  Pepper
+	pepper  atomic.Pointer[Pepper] // nil until it is known
 	groups  []Hash
 	damage  error
 	hurt    atomic.Bool // a look-up has met damage that opening could not see
@@ -197,8 +201,18 @@ func (b *Block) eachLeaf(ctx context.Context, use func(Hash) error) error {
 	return rows.Err()
 }
 
-// SetPepper gives the block its pepper. It must be called before the first look-up.
-func (b *Block) SetPepper(p Pepper) { b.pepper = p }
+// SetPepper gives the block its pepper, whenever it comes. ErrWrongPepper means that it
+// is not the one the signed header commits to.
+func (b *Block) SetPepper(p Pepper) error {
+	if commitment := p.Commitment(b.Header.Block); !b.Header.NeedsPepper() || subtle.ConstantTimeCompare(commitment[:], b.Header.Pepper[:]) != 1 {
+		return fmt.Errorf("block %v: %w", b.Header.Block, ErrWrongPepper)
+	}
+	b.pepper.Store(&p)
+	return nil
+}
+
+// LacksPepper tells whether nothing can be looked up until SetPepper is called.
+func (b *Block) LacksPepper() bool { return b.Header.NeedsPepper() && b.pepper.Load() == nil }
 
 // Close releases the file.
 func (b *Block) Close() error { return b.db.Close() }
@@ -215,7 +229,7 @@ func (b *Block) Damage() error {
 }
 
 // Open proves what the code of one ticket is worth: its tier, 0 for an authentic
-// loser. The errors are ErrNotInBlock, ErrNotAuthentic, ErrNeedsPepper and ErrDamaged;
+// loser. The errors are ErrNotInBlock, ErrNotAuthentic, ErrNeedsPepper, ErrPartial and ErrDamaged;
 // damage is never taken for a wrong secret, because the chunk is proven first.
 func (b *Block) Open(ctx context.Context, c ticket.Code) (tier int, err error) {
 	i, ok := b.Header.Index(c.Pack, c.Number)
@@ -225,8 +239,11 @@ func (b *Block) Open(ctx context.Context, c ticket.Code) (tier int, err error) {
 	if b.damage != nil {
 		return 0, b.damage
 	}
-	if b.Header.Pepper && b.pepper == (Pepper{}) {
+	if b.LacksPepper() {
 		return 0, fmt.Errorf("ticket %v: %w", c, ErrNeedsPepper)
+	}
+	if c.Partial() {
+		return 0, fmt.Errorf("ticket %v: %w", c, ErrPartial)
 	}
 	chunk, err := b.chunk(ctx, int(i/ChunkTickets))
 	if err != nil && ctx.Err() == nil {
@@ -236,7 +253,11 @@ func (b *Block) Open(ctx context.Context, c ticket.Code) (tier int, err error) {
 		return 0, fmt.Errorf("ticket %v: %w", c, err)
 	}
 	at := int(i%ChunkTickets) * TagBytes
-	tier, ok = NewTagger(b.pepper, c.Secret(), b.Header.Block, i).open(chunk[at:at+TagBytes], len(b.Header.Tiers))
+	var pepper Pepper
+	if p := b.pepper.Load(); p != nil {
+		pepper = *p
+	}
+	tier, ok = NewTagger(pepper, c.Secret(), b.Header.Block, i).open(chunk[at:at+TagBytes], len(b.Header.Tiers))
 	if !ok {
 		return 0, fmt.Errorf("ticket %v: %w", c, ErrNotAuthentic)
 	}

@@ -22,9 +22,9 @@ type Shelf struct {
 	layouts []ticket.Layout
 }
 
-// NewShelf makes an empty shelf that reads the shipped layouts.
+// NewShelf makes an empty shelf that reads the layouts known without a manifest.
 func NewShelf() *Shelf {
-	return &Shelf{blocks: map[string][]*Block{}, known: map[string]bool{}, layouts: ticket.Shipped()}
+	return &Shelf{blocks: map[string][]*Block{}, known: map[string]bool{}, layouts: ticket.Known()}
 }
 
 // ErrOverlap means that two blocks claim the same packs of one game code. Both stay on
@@ -80,11 +80,32 @@ func (s *Shelf) Know(gameCode string) {
 	s.known[strings.TrimLeft(gameCode, "0")] = true
 }
 
-// Layouts are the layouts a scan may be in.
-func (s *Shelf) Layouts() []ticket.Layout {
+// ErrAmbiguous means that two blocks lie here whose layouts both read the scan as a
+// ticket of theirs. Nobody here can tell which one was printed.
+var ErrAmbiguous = errors.New("two layouts read this code as a ticket of their block")
+
+// Read reads a scan in the layouts that are known and those of the blocks here. Where
+// several layouts fit, the one counts whose block lies here. The errors are those of
+// ticket.Parse and ErrAmbiguous; all mean that nothing is known.
+func (s *Shelf) Read(scan string, aim byte) (ticket.Code, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return slices.Clone(s.layouts)
+	codes, err := ticket.Readings(scan, aim, s.layouts)
+	if err != nil {
+		return ticket.Code{}, err
+	}
+	found := codes[0]
+	hits := 0
+	for _, c := range codes {
+		if slices.ContainsFunc(s.blocks[c.Game], func(b *Block) bool { return b.Header.HasPack(c.Pack) && b.Header.Layout.Equal(c.Layout) }) {
+			found = c
+			hits++
+		}
+	}
+	if hits > 1 {
+		return ticket.Code{}, ErrAmbiguous
+	}
+	return found, nil
 }
 
 // Blocks lists the blocks by game code and first pack.
@@ -112,7 +133,7 @@ func (s *Shelf) Open(ctx context.Context, c ticket.Code) (validate.Opened, error
 	}
 	h := b.Header
 	o.Block, o.Game, o.GameName, o.Emission, o.Number = h.Block, h.Game, h.Name, h.Emission, h.Number
-	o.Currency, o.Scaled, o.Internet = h.Currency, h.Scaled, h.Internet
+	o.Currency, o.Scaled, o.Internet, o.Weak = h.Currency, h.Scaled, h.Internet, h.Weak()
 	tier, err := b.Open(ctx, c)
 	switch {
 	case err == nil:
@@ -127,6 +148,12 @@ func (s *Shelf) Open(ctx context.Context, c ticket.Code) (validate.Opened, error
 	case errors.Is(err, ErrNotAuthentic):
 		o.Finding = validate.Counterfeit
 		return o, nil
+	case errors.Is(err, ErrPartial):
+		o.Finding = validate.Misread
+		return o, err
+	case errors.Is(err, ErrNeedsPepper):
+		o.Finding = validate.NoBlock // the half that opens it is not here
+		return o, err
 	}
 	o.Finding = validate.Damaged
 	return o, err
