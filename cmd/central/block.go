@@ -87,7 +87,10 @@ func findLayout(name string) (ticket.Layout, error) {
 			return ticket.Layout{}, err
 		}
 		l, err := configs.DecodeLayout(name, text)
-		return l, cli.Exit(cli.Usage, err)
+		if err != nil {
+			err = cli.Exit(cli.Usage, err)
+		}
+		return l, err
 	}
 	var names []string
 	for _, l := range ticket.Shipped() {
