@@ -86,15 +86,15 @@ func TestCheckDigitsOfATwoPartCodeCoverWhatIsScanned(t *testing.T) {
 
 func TestLayoutTextRefusesTwoPartCodesThatCannotBe(t *testing.T) {
 	for _, text := range []string{
-		"x game:4 pack:6 ticket:3 check=none entry=typed",                                                    // nothing is typed
-		"x game:4 secret:5 pack:6 ticket:3 check=none entry=typed",                                           // the secret is not last
-		"x game:4 pack:6 ticket:3 secret:5 check:2 check=mod97-10 entry=typed",                               // check digits nobody scans
-		"x game:4 pack:6 check:2 ticket:3 secret:5 check=mod97-10 entry=typed",                               // check digits in the middle of the barcode
-		"x game:4 pack:6 ticket:3 secret:5 check=none entry=scan",                                            // one spelling
-		"x game:4 pack:6 ticket:3 secret:5 check=none entry=typed aim=C",                                     // one order
-		"x game:4 pack:6 ticket:3 secret:5 check=none aim=C entry=typed entry=typed",                         // twice
-		"x game:4 pack:6 ticket:3 secret:5 entry=typed check=none",                                           // one order
-		"x game:4 pack:6 ticket:3 secret:32 fixed=1 fixed=12 check=none entry=typed",                         // fixed digits after the secret
+		"x game:4 pack:6 ticket:3 check=none entry=typed",                                                     // nothing is typed
+		"x game:4 secret:5 pack:6 ticket:3 check=none entry=typed",                                            // the secret is not last
+		"x game:4 pack:6 ticket:3 secret:5 check:2 check=mod97-10 entry=typed",                                // check digits nobody scans
+		"x game:4 pack:6 check:2 ticket:3 secret:5 check=mod97-10 entry=typed",                                // check digits in the middle of the barcode
+		"x game:4 pack:6 ticket:3 secret:5 check=none entry=scan",                                             // one spelling
+		"x game:4 pack:6 ticket:3 secret:5 check=none entry=typed aim=C",                                      // one order
+		"x game:4 pack:6 ticket:3 secret:5 check=none aim=C entry=typed entry=typed",                          // twice
+		"x game:4 pack:6 ticket:3 secret:5 entry=typed check=none",                                            // one order
+		"x game:4 pack:6 ticket:3 secret:32 fixed=1 fixed=12 check=none entry=typed",                          // fixed digits after the secret
 		"x game:6 pack:9 ticket:4 fixed=1234 fixed=1234 fixed=1234 fixed=12 secret:32 check=none entry=typed", // too long
 	} {
 		if l, err := ParseLayout(text); err == nil {

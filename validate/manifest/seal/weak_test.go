@@ -213,3 +213,29 @@ func TestBlockWithoutItsPepperIsNotHere(t *testing.T) {
 		t.Errorf("%+v %v", o, err)
 	}
 }
+
+func TestClosedBlockAnswersNothingAndIsNotDamaged(t *testing.T) {
+	f := newFixture(t, 2530)
+	path, _ := f.seal(t)
+	b := open(t, path, f.keys)
+	var one ticket.Code
+	f.eachTicket(t, func(c ticket.Code, _ money.Amount) { one = c })
+	done := make(chan error)
+	go func() {
+		for {
+			if _, err := b.Open(context.Background(), one); err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	if err := errors.Join(b.Close(), b.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; !errors.Is(err, manifest.ErrClosed) || b.Damage() != nil {
+		t.Errorf("%v, damage %v", err, b.Damage())
+	}
+	if err := b.Verify(context.Background(), func(int) {}); !errors.Is(err, manifest.ErrClosed) {
+		t.Error(err)
+	}
+}
