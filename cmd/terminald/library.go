@@ -30,6 +30,7 @@ type library struct {
 	keys   manifest.Keys
 	open   func(wire.SealedPepper) (manifest.Pepper, error) // with this terminal's key
 	shelf  *manifest.Shelf
+	now    func() time.Time // newest trusted time, zero for none; nil for a terminal that has none
 	log    *slog.Logger
 
 	mu     sync.Mutex
@@ -188,7 +189,7 @@ type file struct {
 
 func (l *library) add(ctx context.Context, name string, info fs.FileInfo) *file {
 	f := &file{info: info}
-	if f.block, f.err = manifest.Open(ctx, filepath.Join(l.dir, name), l.keys); f.err != nil {
+	if f.block, f.err = manifest.Open(ctx, filepath.Join(l.dir, name), l.keys.At(l.trusted())); f.err != nil {
 		l.log.Error("manifest", "file", name, "err", f.err)
 	}
 	if f.block == nil {
@@ -204,6 +205,13 @@ func (l *library) add(ctx context.Context, name string, info fs.FileInfo) *file 
 	h := f.block.Header
 	l.log.Info("manifest", "file", name, "game", h.Game, "block", h.Number, "tickets", h.Tickets, "scaled", h.Scaled)
 	return f
+}
+
+func (l *library) trusted() time.Time {
+	if l.now == nil {
+		return time.Time{}
+	}
+	return l.now()
 }
 
 // date is how new the newest manifest is.

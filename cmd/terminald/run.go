@@ -66,6 +66,7 @@ func run(ctx context.Context, c configs.Terminal) error {
 		return err
 	}
 	defer blocks.close()
+	blocks.now = trusted
 	if err := blocks.rescan(ctx); err != nil {
 		return err
 	}

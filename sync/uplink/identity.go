@@ -17,6 +17,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"grattoir/sync/ledger"
+	"grattoir/validate/manifest"
 )
 
 // Identity is who a terminal is to central, and whom it believes: its key and
@@ -150,7 +151,7 @@ func (f identityFile) identity() (Identity, error) {
 		return id, fmt.Errorf("central's key: %w", err)
 	}
 	for n, k := range f.SealKeys {
-		if _, err := note.NewVerifier(k); err != nil {
+		if _, err := manifest.ParseKey(k); err != nil {
 			return id, fmt.Errorf("seal key %d of %d: %w", n+1, len(f.SealKeys), err)
 		}
 	}

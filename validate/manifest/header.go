@@ -7,12 +7,9 @@ package manifest
 
 import (
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-
-	"golang.org/x/mod/sumdb/note"
 
 	"grattoir/validate"
 	"grattoir/validate/money"
@@ -322,47 +319,4 @@ func (h Header) Chunks() int { return int((h.Tickets + ChunkTickets - 1) / Chunk
 // chunkLen is the length in bytes of chunk c, the last one shorter.
 func (h Header) chunkLen(c int) int {
 	return int(min(ChunkTickets, h.Tickets-int64(c)*ChunkTickets)) * TagBytes
-}
-
-// ErrSignature means that a header is not signed by enough of the keys asked for.
-var ErrSignature = errors.New("not signed by any key given: a wrong key, or not this lottery's manifest")
-
-// Keys is a key ring: whose signatures count, and how many of them a manifest needs.
-type Keys struct {
-	verifiers []note.Verifier
-	need      int
-}
-
-// NewKeys makes a ring of public keys in note format. Need is how many different ones must have signed.
-func NewKeys(need int, public ...string) (Keys, error) {
-	if need < 1 || need > len(public) {
-		return Keys{}, fmt.Errorf("key ring: %d signatures wanted of %d keys", need, len(public))
-	}
-	k := Keys{need: need}
-	seen := map[string]bool{}
-	for i, p := range public {
-		v, err := note.NewVerifier(strings.TrimSpace(p))
-		if err != nil {
-			return Keys{}, fmt.Errorf("public key %d of %d: %w (want a line as name+hash+key, made by central key new)", i+1, len(public), err)
-		}
-		if id := fmt.Sprintf("%s+%08x", v.Name(), v.KeyHash()); seen[id] {
-			return Keys{}, fmt.Errorf("public key %d of %d: %s stands twice in the ring", i+1, len(public), id)
-		} else {
-			seen[id] = true
-		}
-		k.verifiers = append(k.verifiers, v)
-	}
-	return k, nil
-}
-
-// verify returns the header of a signed note.
-func (k Keys) verify(signed []byte) (Header, error) {
-	n, err := note.Open(signed, note.VerifierList(k.verifiers...))
-	if err != nil {
-		return Header{}, fmt.Errorf("%w (%w)", ErrSignature, err)
-	}
-	if len(n.Sigs) < k.need { // note.Open counts each key once
-		return Header{}, fmt.Errorf("%w: %d of %d signatures needed", ErrSignature, len(n.Sigs), k.need)
-	}
-	return ParseHeader(n.Text)
 }
