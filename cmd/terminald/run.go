@@ -220,7 +220,15 @@ func openLedger(ctx context.Context, c configs.Terminal, t trust, trusted func()
 	moment := func() ledger.Moment {
 		return ledger.Moment{Boot: boot, Mono: sinceBoot(), Device: time.Now(), Trusted: trusted()}
 	}
-	return ledger.Open(ctx, ledger.Options{Path: c.Ledger(), Terminal: c.Name, Moment: moment, ClaimKey: t.claimKey,
+	zone, err := time.LoadLocation(c.TimeZone)
+	if err != nil {
+		return nil, err
+	}
+	var sign func([]byte) ([]byte, error) // a terminal alone has no key that anybody knows
+	if !c.StandAlone {
+		sign = t.identity.Sign
+	}
+	return ledger.Open(ctx, ledger.Options{Path: c.Ledger(), Terminal: c.Name, Moment: moment, ClaimKey: t.claimKey, Sign: sign, Zone: zone,
 		Allowance: ledger.Allowance{Claims: c.Allowance.Claims, Money: money.Amount(c.Allowance.Money)}, Reserve: c.ReserveMB << 20})
 }
 

@@ -175,7 +175,7 @@ func unmet(needs []validate.Need, c Confirmed) error {
 // claim writes down what is paid. Its id is the view's, made at the check.
 func (t *Terminal) claim(v View) validate.Claim {
 	o := v.Opened
-	return validate.Claim{ID: v.ID, Ticket: o.Key(), Secret: v.Code, Tier: o.Tier, Amount: o.Amount, Currency: o.Currency,
+	return validate.Claim{ID: v.ID, Ticket: o.Key(), Secret: v.Code, Round: v.round, Tier: o.Tier, Amount: o.Amount, Currency: o.Currency,
 		OwnerEpoch: v.ownerEpoch, Policy: t.opt.Policy.Version, Operator: t.opt.Operator, Entered: v.Entered, FirstCheck: v.At,
 		Slip: validate.SlipFacts{Game: o.GameName, Emission: o.Emission, BlockNumber: o.Number, GameCode: v.Code.Game, Pack: v.Code.PackText(),
 			Ticket: v.Code.NumberText(), SecretTail: v.Code.SecretTail(), Demonstration: o.Scaled}}
@@ -229,6 +229,12 @@ func (t *Terminal) ticketFacts(ctx context.Context, v *View, f *validate.Facts) 
 	f.PaidElsewhere, f.Closed, v.ownerEpoch = s.PaidElsewhere, s.Closed, s.OwnerEpoch
 	if f.AllowanceLeft, err = t.opt.Ledger.Allows(ctx, o.Amount); err != nil {
 		return err
+	}
+	if v.round, err = t.opt.Ledger.Round(ctx, o.Key()); err != nil {
+		return err
+	}
+	if v.round > 0 && f.Right == validate.RightOwner {
+		f.Right = validate.RightNone // a ticket that was paid once is paid again with central's grant only
 	}
 	paid, err := t.opt.Ledger.Paid(ctx, o.Key())
 	if paid != nil {

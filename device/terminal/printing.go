@@ -167,7 +167,7 @@ func (t *Terminal) Reprint(ctx context.Context, n validate.EntryNumber) (validat
 	if r.Print == validate.Sending || r.Print == validate.Held {
 		return r, fmt.Errorf("entry %v: its slip is still waiting to be printed", n)
 	}
-	r, err = t.opt.Ledger.BeginCopy(ctx, n)
+	r, err = t.opt.Ledger.AppendReprint(ctx, n, t.opt.Operator, "")
 	if err == nil {
 		t.opt.Log.Info("reprint", "seq", n.Seq, "copy", r.Copies)
 		t.show(r, nil)

@@ -33,16 +33,20 @@ type Ledger interface {
 	Writable() error
 	// Allows tells whether a claim of amount fits the allowance now.
 	Allows(ctx context.Context, amount money.Amount) (bool, error)
-	// Paid returns the ticket's claim, nil when it has none.
+	// Paid returns the claim that stands on the ticket, nil when it has none.
 	Paid(ctx context.Context, t validate.TicketKey) (*validate.Receipt, error)
+	// Round is the ticket's accepted reversals so far; a claim above 0 needs central's grant.
+	Round(ctx context.Context, t validate.TicketKey) (int, error)
 	// Record commits a claim. When it returns nil the claim is durable.
 	Record(ctx context.Context, c validate.Claim) (validate.Receipt, error)
 	// Unprinted lists claims in the states sending and held, oldest first.
 	Unprinted(ctx context.Context) ([]validate.Receipt, error)
 	// Mark stores how far the paper has come.
 	Mark(ctx context.Context, n validate.EntryNumber, s validate.PrintState) error
-	// BeginCopy stores that another copy is printed, before its first byte.
+	// BeginCopy stores that the terminal prints another copy by itself, before its first
+	// byte; AppendReprint that somebody asked for one.
 	BeginCopy(ctx context.Context, n validate.EntryNumber) (validate.Receipt, error)
+	AppendReprint(ctx context.Context, n validate.EntryNumber, operator, why string) (validate.Receipt, error)
 	// Receipt returns the claim of an entry; Last the newest claims, newest first.
 	Receipt(ctx context.Context, n validate.EntryNumber) (validate.Receipt, error)
 	Last(ctx context.Context, n int) ([]validate.Receipt, error)
@@ -177,6 +181,7 @@ type View struct {
 	Entered validate.Entered
 
 	ownerEpoch int64 // the right by which a claim of it is made
+	round      int   // the round that a claim of it would have
 }
 
 // New makes a terminal that shows the idle page. Run starts its printing.

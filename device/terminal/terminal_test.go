@@ -199,6 +199,25 @@ func TestSecondPaymentIsAlreadyPaidHereAlsoAfterARestart(t *testing.T) {
 	}
 }
 
+// TestReversedTicketIsPaidAgainWithCentralsGrantOnly: its first payment was taken back,
+// and the pack's owner alone may not pay it again.
+func TestReversedTicketIsPaidAgainWithCentralsGrantOnly(t *testing.T) {
+	c := newCounter()
+	code := c.ticket(t, 1, 8, 2000)
+	v := c.pay(t, c.check(code))
+	c.ledger.Reverse(v.Opened.Key())
+	if v = c.check(code); v.Verdict.Reason != validate.NeedsCentral {
+		t.Fatalf("%+v", v.Verdict)
+	}
+	c.central.Set(func(s *terminal.Standing) { s.Right = validate.RightGrant })
+	if v = c.pay(t, c.check(code)); v.Stage != terminal.Paid || v.Receipt.Round != 1 {
+		t.Fatalf("%s %+v", v.Stage, v.Verdict)
+	}
+	if v = c.check(code); v.Verdict.Reason != validate.AlreadyPaidHere {
+		t.Fatalf("%+v", v.Verdict)
+	}
+}
+
 func TestPaymentThatLostARaceIsRefused(t *testing.T) {
 	c := newCounter()
 	code := c.ticket(t, 1, 8, 2000)

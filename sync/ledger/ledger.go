@@ -37,12 +37,17 @@ type Options struct {
 	Terminal string        // whose ledger it is; another name than the file's is refused
 	Moment   func() Moment // asked once for each entry
 	ClaimKey ClaimKey      // central's; zero before it is known
+	// Sign signs a head with the device's key, ECDSA over SHA-256 in ASN.1. Nil signs
+	// nothing, which is for terminals alone.
+	Sign func(text []byte) (signature []byte, err error)
 	// Allowance bounds the claims above central's last acknowledgement, until central
 	// sends another with an acknowledgement.
 	Allowance Allowance
 	// Reserve is the free space in bytes below which nothing is paid, so that what was
 	// paid can still be marked, read and sent.
 	Reserve int64
+	// Zone is the shop's, for the names of closings; nil is UTC.
+	Zone *time.Location
 }
 
 // Allowance bounds what may be paid without central's acknowledgement. Zero means no
@@ -63,6 +68,10 @@ var (
 	ErrDamaged = errors.New("the ledger is damaged")
 	// ErrNotWritable means that no claim can be committed now.
 	ErrNotWritable = errors.New("the ledger cannot commit")
+	// ErrRound means that the ticket is at another round.
+	ErrRound = errors.New("the ticket is at another round")
+	// ErrTraining means that training is on, in which nothing is paid.
+	ErrTraining = errors.New("training is on: nothing is paid")
 	// ErrNotFound means that the ledger has no such entry.
 	ErrNotFound = errors.New("no such entry")
 )
@@ -83,6 +92,7 @@ type Ledger struct {
 	waiting map[int64]bool  // entries of the current epoch whose slip waits
 
 	allowance *Allowance // central's, nil before its first acknowledgement
+	training  bool
 }
 
 // Head is the end of the journal.
@@ -103,6 +113,9 @@ func (l *Ledger) Head() Head {
 func (l *Ledger) Writable() error {
 	l.mu.Lock()
 	err := l.certain()
+	if err == nil && l.training {
+		err = ErrTraining
+	}
 	l.mu.Unlock()
 	if err != nil {
 		return err
@@ -122,7 +135,7 @@ func (l *Ledger) Writable() error {
 // stored as sending. When it returns nil the claim is on disk, and only then may
 // anything say that the ticket is paid. Recording the same claim id again returns the
 // first receipt. The errors are ErrPaid, with the receipt of the claim that stands in
-// the way, ErrAllowance and ErrNotWritable.
+// the way, ErrAllowance, ErrRound, ErrTraining and ErrNotWritable.
 func (l *Ledger) Record(ctx context.Context, c validate.Claim) (validate.Receipt, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,60 +143,52 @@ func (l *Ledger) Record(ctx context.Context, c validate.Claim) (validate.Receipt
 	if err != nil {
 		return validate.Receipt{}, err
 	}
-	body, err := encodeJSON(claimBody(c, opening))
-	if err != nil {
-		return validate.Receipt{}, err
-	}
 	slip, err := encodeJSON(c.Slip)
 	if err != nil {
 		return validate.Receipt{}, err
 	}
-	// The transaction is not tied to ctx: once begun it ends by itself within
-	// milliseconds, and a caller who left must not leave doubt behind.
-	ctx = context.WithoutCancel(ctx)
-	tx, err := l.db.BeginTx(ctx, nil)
-	if err != nil {
-		return validate.Receipt{}, fmt.Errorf("%w: %w", ErrNotWritable, err)
+	if l.training {
+		return validate.Receipt{}, ErrTraining
 	}
-	defer func() { _ = tx.Rollback() }()
-	if r, err := l.standing(ctx, tx, c); err != nil {
-		return r, err
-	} else if r.ID != "" {
-		return r, nil
+	var r validate.Receipt
+	before := l.seq
+	err = l.write(ctx, func(ctx context.Context, w *writing) error {
+		var err error
+		if r, err = l.standing(ctx, w.tx, c); err != nil || r.ID != "" {
+			return err
+		}
+		if u := l.counts; !l.bound().allows(u, c.Amount) {
+			return fmt.Errorf("%w: %d claims of %d minor units above the acknowledged entry %d", ErrAllowance, u.Claims, u.Money, u.Acked)
+		}
+		r, err = w.claim(ctx, c, opening, slip)
+		return err
+	})
+	if errors.Is(err, ErrPaid) {
+		return r, err // the claim that stands in the way
 	}
-	if u := l.counts; !l.bound().allows(u, c.Amount) {
-		return validate.Receipt{}, fmt.Errorf("%w: %d claims of %d minor units above the acknowledged entry %d", ErrAllowance, u.Claims, u.Money, u.Acked)
-	}
-	line, m, err := l.line(KindClaim, body)
 	if err != nil {
 		return validate.Receipt{}, err
 	}
-	hash := hashLine(line)
-	seq := l.seq + 1
-	for _, q := range []struct {
-		text string
-		args []any
-	}{
-		{"INSERT INTO entries(epoch, seq, kind, line, hash) VALUES(?, ?, ?, ?, ?)", []any{l.epoch, seq, KindClaim, line, hash[:]}},
-		{"INSERT INTO claims(block, pack, ticket, round, epoch, seq) VALUES(?, ?, ?, ?, ?, ?)",
-			[]any{c.Ticket.Block[:], c.Ticket.Pack, c.Ticket.Number, c.Round, l.epoch, seq}},
-		{"INSERT INTO prints(epoch, seq, state, copies, amount, slip) VALUES(?, ?, ?, 1, ?, ?)", []any{l.epoch, seq, validate.Sending, int64(c.Amount), slip}},
-	} {
-		if _, err := tx.ExecContext(ctx, q.text, q.args...); err != nil {
-			return validate.Receipt{}, fmt.Errorf("%w: %w", ErrNotWritable, err)
-		}
+	if l.seq != before { // appended, not found
+		l.waiting[l.seq] = true
+		l.counts.Claims++
+		l.counts.Money += c.Amount
 	}
-	if err := tx.Commit(); err != nil {
-		l.doubt(ctx, err)
-		return validate.Receipt{}, fmt.Errorf("%w: %w", ErrNotWritable, err)
+	return r, nil
+}
+
+// claim appends the entry of a claim with its ticket's row and its print job.
+func (w *writing) claim(ctx context.Context, c validate.Claim, opening, slip []byte) (validate.Receipt, error) {
+	n, m, err := w.append(ctx, KindClaim, claimBody(c, opening))
+	if err != nil {
+		return validate.Receipt{}, err
 	}
-	l.seq, l.prev = seq, hash
-	l.waiting[seq] = true
-	l.count(c.Amount, m.Device)
-	close(l.changed)
-	l.changed = make(chan struct{})
-	return validate.Receipt{Claim: c, Number: validate.EntryNumber{Epoch: l.epoch, Seq: seq}, Terminal: l.opt.Terminal,
-		At: m.Device, Trusted: m.Trusted, Print: validate.Sending, Copies: 1}, nil
+	if _, err := w.exec(ctx, "INSERT INTO claims(block, pack, ticket, round, epoch, seq) VALUES(?, ?, ?, ?, ?, ?)",
+		c.Ticket.Block[:], c.Ticket.Pack, c.Ticket.Number, c.Round, n.Epoch, n.Seq); err != nil {
+		return validate.Receipt{}, err
+	}
+	_, err = w.exec(ctx, "INSERT INTO prints(epoch, seq, state, copies, amount, slip) VALUES(?, ?, ?, 1, ?, ?)", n.Epoch, n.Seq, validate.Sending, int64(c.Amount), slip)
+	return validate.Receipt{Claim: c, Number: n, Terminal: w.l.opt.Terminal, At: m.Device, Trusted: m.Trusted, Print: validate.Sending, Copies: 1}, err
 }
 
 // doubt is called when a commit returned an error. A full disk is none: SQLite has
@@ -216,12 +221,13 @@ func (l *Ledger) opening(c validate.Claim) ([]byte, error) {
 	return l.opt.ClaimKey.Seal(c.ID, c.Ticket, c.Round, c.Secret.Secret())
 }
 
-// standing looks for a claim of the same ticket and round. A claim with the same id is the answer.
+// standing looks for a claim of the same ticket and round. A claim with the same id is
+// the answer. A round that no accepted reversal opened would be a second payment.
 func (l *Ledger) standing(ctx context.Context, tx *sql.Tx, c validate.Claim) (validate.Receipt, error) {
 	r, err := l.receipt(ctx, tx, ofTicket+" AND c.round = ?", c.Ticket.Block[:], c.Ticket.Pack, c.Ticket.Number, c.Round)
 	switch {
 	case errors.Is(err, ErrNotFound):
-		return validate.Receipt{}, nil
+		return validate.Receipt{}, mayClaimRound(ctx, tx, c)
 	case err != nil:
 		return validate.Receipt{}, fmt.Errorf("%w: %w", ErrNotWritable, err)
 	case r.ID == c.ID:
@@ -244,15 +250,15 @@ func (l *Ledger) Allows(ctx context.Context, amount money.Amount) (bool, error) 
 	return err == nil && l.Allowance().allows(u, amount), err
 }
 
-// line makes the next entry's line.
-func (l *Ledger) line(kind Kind, body []byte) ([]byte, Moment, error) {
+// line makes the line of an entry that follows prev.
+func (l *Ledger) line(seq int64, prev Hash, kind Kind, body []byte) ([]byte, Moment, error) {
 	m := l.opt.Moment()
 	m.Device = m.Device.UTC().Truncate(time.Millisecond)
 	if y := m.Device.Year(); y < 0 || y > 9999 {
 		m.Device = time.Time{} // a clock gone wild; the time is a hint, the entry is not
 	}
-	e := Entry{Version: EntryVersion, Terminal: l.opt.Terminal, Epoch: l.epoch, Seq: l.seq + 1, Boot: m.Boot, MonoMS: m.Mono.Milliseconds(),
-		Time: timeText(m.Device), Trusted: timeText(m.Trusted), Kind: kind, Body: body, Prev: l.prev.String()}
+	e := Entry{Version: EntryVersion, Terminal: l.opt.Terminal, Epoch: l.epoch, Seq: seq, Boot: m.Boot, MonoMS: m.Mono.Milliseconds(),
+		Time: timeText(m.Device), Trusted: timeText(m.Trusted), Kind: kind, Body: body, Prev: prev.String()}
 	line, err := e.encode()
 	if err == nil && len(line) > maxLine {
 		err = fmt.Errorf("an entry of %d bytes, at most %d", len(line), maxLine)
@@ -266,15 +272,6 @@ func (l *Ledger) Unsent(context.Context) (validate.Unsent, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.counts, nil
-}
-
-// count adds a claim that was just committed.
-func (l *Ledger) count(amount money.Amount, at time.Time) {
-	if l.counts.Oldest.IsZero() {
-		l.counts.Oldest = at
-	}
-	l.counts.Claims++
-	l.counts.Money += amount
 }
 
 // loadCounts counts the unsent claims and the slips that wait, at open and after an
@@ -319,9 +316,11 @@ func (l *Ledger) unsent(ctx context.Context, q querier) (validate.Unsent, error)
 	return u, err
 }
 
-// Paid returns the claim of the ticket's highest round, nil when it has none.
+// Paid returns the claim that stands on the ticket, nil when it has none: also after its
+// reversal was accepted. The ticket may then be paid in Round, with a grant from central.
 func (l *Ledger) Paid(ctx context.Context, t validate.TicketKey) (*validate.Receipt, error) {
-	r, err := l.receipt(ctx, l.read, ofTicket+" ORDER BY c.round DESC LIMIT 1", t.Block[:], t.Pack, t.Number)
+	r, err := l.receipt(ctx, l.read, ofTicket+` AND NOT EXISTS (SELECT 1 FROM reversals r WHERE r.claim_epoch = c.epoch AND r.claim_seq = c.seq
+		AND r.state = 'accepted') ORDER BY c.round DESC LIMIT 1`, t.Block[:], t.Pack, t.Number)
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil
 	}
@@ -432,19 +431,6 @@ func (l *Ledger) Mark(ctx context.Context, n validate.EntryNumber, state validat
 	return nil
 }
 
-// BeginCopy stores, before its first byte is sent, that another copy of the slip is
-// printed, and returns the receipt that says which: from copy 2 on it is a DUPLICATA.
-func (l *Ledger) BeginCopy(ctx context.Context, n validate.EntryNumber) (validate.Receipt, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	res, err := l.db.ExecContext(ctx, "UPDATE prints SET state = 'sending', copies = copies + 1 WHERE epoch = ? AND seq = ?", n.Epoch, n.Seq)
-	if err := oneRow(res, err, "begin a copy of entry %v", n); err != nil {
-		return validate.Receipt{}, err
-	}
-	l.wait(n, true)
-	return l.Receipt(ctx, n)
-}
-
 // wait keeps the set of slips that wait.
 func (l *Ledger) wait(n validate.EntryNumber, waits bool) {
 	if n.Epoch != l.epoch {
@@ -493,125 +479,15 @@ func (l *Ledger) Attempts(ctx context.Context, t validate.TicketKey) (int, error
 	return n, err
 }
 
-// Lines calls use with the journal's exact bytes from one entry on, in order.
-func (l *Ledger) Lines(ctx context.Context, epoch, from int64, use func(seq int64, line []byte) error) error {
-	rows, err := l.db.QueryContext(ctx, "SELECT seq, line FROM entries WHERE epoch = ? AND seq >= ? ORDER BY seq", epoch, from)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var seq int64
-		var line []byte
-		if err := rows.Scan(&seq, &line); err != nil {
-			return err
-		}
-		if err := use(seq, line); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
-// Check is what Verify found.
-type Check struct {
-	Entries int64
-	Claims  int64
-	Money   money.Amount
-	Head    Head
-}
-
-// Verify walks the whole chain: every line is an entry of this terminal, numbers run
-// without a gap, each carries the hash of the one before, and claims, print jobs and
-// entries agree. It cannot see entries cut off at the end: the newest slip's ledger
-// number, or a signed head, tells that.
-func (l *Ledger) Verify(ctx context.Context) (Check, error) {
-	var c Check
-	c.Head.Epoch = l.epoch
-	var prev Hash
-	rows, err := l.read.QueryContext(ctx, "SELECT seq, kind, line, hash FROM entries WHERE epoch = ? ORDER BY seq", l.epoch)
-	if err != nil {
-		return c, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var seq int64
-		var kind Kind
-		var line, hash []byte
-		if err := rows.Scan(&seq, &kind, &line, &hash); err != nil {
-			return c, fmt.Errorf("%w: %w", ErrDamaged, err)
-		}
-		e, err := ParseEntry(line)
-		own := hashLine(line)
-		switch {
-		case err != nil:
-			return c, fmt.Errorf("%w: entry %d: %w", ErrDamaged, seq, err)
-		case e.Seq != seq || seq != c.Entries+1 || e.Epoch != l.epoch || e.Terminal != l.opt.Terminal:
-			return c, fmt.Errorf("%w: entry %d stands at place %d", ErrDamaged, e.Seq, c.Entries+1)
-		case e.Prev != prev.String():
-			return c, fmt.Errorf("%w: entry %d does not carry the hash of the entry before", ErrDamaged, seq)
-		case string(hash) != string(own[:]) || kind != e.Kind:
-			return c, fmt.Errorf("%w: entry %d: its hash or kind is not that of its line", ErrDamaged, seq)
-		}
-		prev = own
-		c.Entries++
-		if e.Kind == KindClaim {
-			if err := c.add(e); err != nil {
-				return c, err
-			}
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return c, fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	c.Head.Seq, c.Head.Hash = c.Entries, prev
-	return c, l.verifyTables(ctx, c)
-}
-
-// verifyTables holds the tables beside the chain against it: a row of claims that
-// names another ticket, or is gone, would let a ticket be paid twice.
-func (l *Ledger) verifyTables(ctx context.Context, c Check) error {
-	for _, table := range []struct{ what, count string }{
-		{"claims", "SELECT count(*) FROM claims WHERE epoch = ?"},
-		{"claims that agree with their entries", `SELECT count(*) FROM claims c JOIN entries e ON e.epoch = c.epoch AND e.seq = c.seq
-			WHERE c.epoch = ? AND json_extract(e.line, '$.kind') = 'claim' AND json_extract(e.line, '$.body.block') = lower(hex(c.block))
-			AND json_extract(e.line, '$.body.pack') = c.pack AND json_extract(e.line, '$.body.ticket') = c.ticket AND json_extract(e.line, '$.body.round') = c.round`},
-		{"print jobs that agree with their entries", `SELECT count(*) FROM prints p JOIN entries e ON e.epoch = p.epoch AND e.seq = p.seq
-			WHERE p.epoch = ? AND json_extract(e.line, '$.kind') = 'claim' AND json_extract(e.line, '$.body.amount_minor') = p.amount AND p.copies >= 1
-			AND CAST(json_extract(p.slip, '$.pack') AS INTEGER) = json_extract(e.line, '$.body.pack')
-			AND CAST(json_extract(p.slip, '$.ticket') AS INTEGER) = json_extract(e.line, '$.body.ticket')`},
-	} {
-		var n int64
-		if err := l.read.QueryRowContext(ctx, table.count, l.epoch).Scan(&n); err != nil {
-			return fmt.Errorf("%w: %s: %w", ErrDamaged, table.what, err)
-		}
-		if n != c.Claims {
-			return fmt.Errorf("%w: %d claims in the chain, %d %s", ErrDamaged, c.Claims, n, table.what)
-		}
-	}
-	return nil
-}
-
-func (c *Check) add(e Entry) error {
-	body, err := e.Claim()
-	if err != nil {
-		return fmt.Errorf("%w: entry %d: %w", ErrDamaged, e.Seq, err)
-	}
-	if c.Money, err = c.Money.Add(money.Amount(body.AmountMinor)); err != nil {
-		return fmt.Errorf("%w: entry %d: %w", ErrDamaged, e.Seq, err)
-	}
-	c.Claims++
-	return nil
-}
-
 // Terminal is whose ledger it is.
 func (l *Ledger) Terminal() string { return l.opt.Terminal }
 
-// Close closes the file, folds its write-ahead log in, and lets another process open it.
+// Close signs the head, closes the file, folds its write-ahead log in, and lets another
+// process open it.
 func (l *Ledger) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return errors.Join(l.read.Close(), l.db.Close(), l.lock.release())
+	return errors.Join(l.signHead(context.Background(), HeadStop), l.read.Close(), l.db.Close(), l.lock.release())
 }
 
 // clean makes a name safe for a message.

@@ -16,41 +16,11 @@ import (
 
 const (
 	applicationID = 0x47524c44 // "GRLD"
-	schemaVersion = 1
 
 	// minSQLite is the first version without the race that loses commits when a
 	// write-ahead log is reset.
 	minSQLite = 3051003
 )
-
-// schema of version 1. Entries are append-only by trigger as well as by this package.
-var schema = []string{
-	`CREATE TABLE meta(terminal TEXT NOT NULL, epoch INTEGER NOT NULL) STRICT`,
-	`CREATE TABLE entries(epoch INTEGER NOT NULL, seq INTEGER NOT NULL, kind TEXT NOT NULL, line BLOB NOT NULL, hash BLOB NOT NULL,
-		PRIMARY KEY(epoch, seq)) STRICT, WITHOUT ROWID`,
-	// Which entry pays a ticket. No other index: each one is another page to sync in every payment.
-	`CREATE TABLE claims(block BLOB NOT NULL, pack INTEGER NOT NULL, ticket INTEGER NOT NULL, round INTEGER NOT NULL,
-		epoch INTEGER NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY(block, pack, ticket, round),
-		FOREIGN KEY(epoch, seq) REFERENCES entries(epoch, seq)) STRICT, WITHOUT ROWID`,
-	// One row for each claim: its paper, and its amount for the count of what is unsent.
-	`CREATE TABLE prints(epoch INTEGER NOT NULL, seq INTEGER NOT NULL, state TEXT NOT NULL, copies INTEGER NOT NULL, amount INTEGER NOT NULL, slip BLOB NOT NULL,
-		PRIMARY KEY(epoch, seq), FOREIGN KEY(epoch, seq) REFERENCES entries(epoch, seq)) STRICT, WITHOUT ROWID`,
-	// What central has countersigned, one row a journal epoch: the position, central's
-	// signed time, and the allowance above it, null before the first.
-	`CREATE TABLE acks(epoch INTEGER PRIMARY KEY, seq INTEGER NOT NULL, time TEXT NOT NULL DEFAULT '', claims INTEGER, minor INTEGER) STRICT`,
-	`CREATE TABLE link(one INTEGER PRIMARY KEY CHECK(one = 1), cursor INTEGER NOT NULL, snapshot INTEGER NOT NULL, issued TEXT NOT NULL,
-		refused TEXT NOT NULL DEFAULT '') STRICT`,
-	`CREATE TABLE packs(game_code TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL CHECK(last >= first), state TEXT NOT NULL, owner TEXT NOT NULL,
-		epoch INTEGER NOT NULL, PRIMARY KEY(game_code, first)) STRICT, WITHOUT ROWID`,
-	`CREATE TABLE paid_elsewhere(block BLOB NOT NULL, pack INTEGER NOT NULL, ticket INTEGER NOT NULL, terminal TEXT NOT NULL, number TEXT NOT NULL,
-		at TEXT NOT NULL, as_of TEXT NOT NULL, PRIMARY KEY(block, pack, ticket)) STRICT, WITHOUT ROWID`,
-	`CREATE TABLE attempts(block BLOB NOT NULL, pack INTEGER NOT NULL, ticket INTEGER NOT NULL, failed INTEGER NOT NULL,
-		PRIMARY KEY(block, pack, ticket)) STRICT, WITHOUT ROWID`,
-	`CREATE TRIGGER entries_stay BEFORE UPDATE ON entries BEGIN SELECT raise(ABORT, 'entries are never changed'); END`,
-	`CREATE TRIGGER entries_kept BEFORE DELETE ON entries BEGIN SELECT raise(ABORT, 'entries are never removed'); END`,
-	`CREATE TRIGGER claims_stay BEFORE UPDATE ON claims BEGIN SELECT raise(ABORT, 'claims are never changed'); END`,
-	`CREATE TRIGGER claims_kept BEFORE DELETE ON claims BEGIN SELECT raise(ABORT, 'claims are never removed'); END`,
-}
 
 // Open opens the ledger at opt.Path, creating it when there is none, and checks that
 // its head fits its chain. It refuses a file of another terminal or a newer program,
@@ -104,8 +74,8 @@ func (l *Ledger) load(ctx context.Context) error {
 		}
 	case id != applicationID:
 		return fmt.Errorf("%w: not a ledger (application id %#x)", ErrDamaged, id)
-	case version > schemaVersion:
-		return fmt.Errorf("schema %d is of a newer program, this one knows %d: install the newer program again", version, schemaVersion)
+	case version > len(migrations):
+		return fmt.Errorf("schema %d is of a newer program, this one knows %d: install the newer program again", version, len(migrations))
 	}
 	var terminal string
 	if err := l.db.QueryRowContext(ctx, "SELECT terminal, epoch FROM meta").Scan(&terminal, &l.epoch); err != nil {
@@ -114,13 +84,18 @@ func (l *Ledger) load(ctx context.Context) error {
 	if terminal != l.opt.Terminal {
 		return fmt.Errorf("it is the ledger of terminal %q, not of %q", clean(terminal), l.opt.Terminal)
 	}
+	if 0 < version && version < len(migrations) {
+		if err := l.migrate(ctx, version, migrations); err != nil {
+			return err
+		}
+	}
 	if err := l.loadAllowance(ctx); err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	if err := l.loadHead(ctx); err != nil {
 		return err
 	}
-	if err := l.loadCounts(ctx); err != nil {
+	if err := errors.Join(l.loadCounts(ctx), l.loadTraining(ctx)); err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return l.lock.remember(terminal)
@@ -163,10 +138,11 @@ func (l *Ledger) create(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	for _, s := range append([]string{fmt.Sprintf("PRAGMA application_id = %d", applicationID), fmt.Sprintf("PRAGMA user_version = %d", schemaVersion)}, schema...) {
-		if _, err := tx.ExecContext(ctx, s); err != nil {
-			return fmt.Errorf("%.40s: %w", s, err)
-		}
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID)); err != nil {
+		return err
+	}
+	if err := runSteps(ctx, tx, 0, migrations); err != nil {
+		return err
 	}
 	if _, err := tx.ExecContext(ctx, "INSERT INTO meta(terminal, epoch) VALUES(?, 1)", l.opt.Terminal); err != nil {
 		return err
@@ -217,12 +193,12 @@ func (c connector) Connect(context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	only := "0"
+	only, lock := "0", "immediate"
 	if c.readOnly {
-		only = "1"
+		only, lock = "1", "deferred"
 	}
 	dsn := (&url.URL{Scheme: "file", Path: abs,
-		RawQuery: "_query_only=" + only + "&_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000&_txlock=immediate&_foreign_keys=1&_stmt_cache_size=32&_cache_size=-1024"}).String()
+		RawQuery: "_query_only=" + only + "&_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000&_foreign_keys=1&_stmt_cache_size=32&_cache_size=-1024&_txlock=" + lock}).String()
 	d := sqlite3.SQLiteDriver{ConnectHook: func(conn *sqlite3.SQLiteConn) error {
 		for _, p := range []string{"trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0", "wal_autocheckpoint = 200", "journal_size_limit = 4194304"} {
 			if _, err := conn.Exec("PRAGMA "+p, nil); err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"grattoir/sync/wire"
@@ -137,8 +138,8 @@ func (l *Ledger) Since(ctx context.Context, after int64, max int) (from int64, l
 	return after + 1, lines, to, rows.Err()
 }
 
-// Ack stores central's acknowledgement, whose signature the caller has verified. The
-// mark never moves back: an older acknowledgement, or one of the same entry and an
+// Ack stores central's acknowledgement, whose signature the caller has verified, and its
+// note, so that Prove can verify it again. The mark never moves back: an older acknowledgement, or one of the same entry and an
 // earlier time, changes nothing. The allowance in it bounds every claim from now on. The
 // errors are ErrAckEpoch, ErrAckAhead and ErrAckFork.
 func (l *Ledger) Ack(ctx context.Context, a wire.Ack) error {
@@ -155,6 +156,8 @@ func (l *Ledger) Ack(ctx context.Context, a wire.Ack) error {
 		return fmt.Errorf("%w: up to entry %d, the ledger ends at %d", ErrAckAhead, p.Seq, l.seq)
 	case p.Seq < 0 || a.AllowanceClaims < 0 || a.AllowanceMinor < 0 || a.Time.IsZero():
 		return fmt.Errorf("acknowledgement of entry %d: a figure is negative or its time is missing", p.Seq)
+	case a.Note != "" && !strings.HasPrefix(a.Note, a.Text()+"\n"):
+		return fmt.Errorf("acknowledgement of entry %d: it is not what its note says", p.Seq)
 	}
 	own, err := l.position(ctx, l.db, p.Seq)
 	if err != nil {
@@ -164,8 +167,8 @@ func (l *Ledger) Ack(ctx context.Context, a wire.Ack) error {
 		return fmt.Errorf("%w: entry %d has hash %s here, %.64s there", ErrAckFork, p.Seq, own.Hash, p.Hash)
 	}
 	// One statement is one transaction, and it carries the rule that nothing goes back.
-	res, err := l.db.ExecContext(context.WithoutCancel(ctx), `UPDATE acks SET seq = ?1, time = ?2, claims = ?3, minor = ?4
-		WHERE epoch = ?5 AND (seq < ?1 OR seq = ?1 AND time <= ?2)`, p.Seq, timeText(a.Time), a.AllowanceClaims, a.AllowanceMinor, l.epoch)
+	res, err := l.db.ExecContext(context.WithoutCancel(ctx), `UPDATE acks SET seq = ?1, time = ?2, claims = ?3, minor = ?4, note = ?6
+		WHERE epoch = ?5 AND (seq < ?1 OR seq = ?1 AND time <= ?2)`, p.Seq, timeText(a.Time), a.AllowanceClaims, a.AllowanceMinor, l.epoch, a.Note)
 	if err != nil {
 		return fmt.Errorf("store the acknowledgement of entry %d: %w", p.Seq, err)
 	}

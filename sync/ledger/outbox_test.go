@@ -286,7 +286,7 @@ func TestKilledWhileAcknowledgingKeepsEveryMarkItNamed(t *testing.T) {
 		return func() int64 {
 			head := l.Head().Seq
 			c := claim(t, int(head%1000))
-			c.Round, c.ID = int(head/1000), fmt.Sprintf("%032x", head+1)
+			c.Ticket.Pack, c.ID = 123+uint32(head/1000), fmt.Sprintf("%032x", head+1)
 			record(t, l, c)
 			a := ackAt(t, l, head+1, noon)
 			a.AllowanceClaims = head + 1 // so that mark and allowance can be seen to move together

@@ -455,7 +455,7 @@ func join(t testing.TB, c *fake, inMemory bool) *link {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.ledger, err = ledger.Open(t.Context(), ledger.Options{Path: filepath.Join(dir, "ledger.db"), Terminal: "T-1",
+	l.ledger, err = ledger.Open(t.Context(), ledger.Options{Path: filepath.Join(dir, "ledger.db"), Terminal: "T-1", Sign: id.Sign,
 		Moment: func() ledger.Moment { return ledger.Moment{Boot: "b", Device: time.Now()} }})
 	if err != nil {
 		t.Fatal(err)
@@ -493,7 +493,8 @@ func (l *link) pay(n int) {
 		i := l.ledger.Head().Seq
 		code := must(ticket.Make(ticket.G40(), "399", 123, uint16(i%1000), fmt.Sprintf("%022d", 7000+i)))
 		_, err := l.ledger.Record(context.Background(), validate.Claim{ID: fmt.Sprintf("%032x", i+1), Ticket: validate.TicketKey{Block: validate.BlockID{1}, Pack: uint32(i / 1000), Number: uint16(i % 1000)},
-			Secret: code, Tier: 1, Amount: 100, Currency: "EUR", Entered: validate.Scanned})
+			Secret: code, Tier: 1, Amount: 100, Currency: "EUR", Entered: validate.Scanned,
+			Slip: validate.SlipFacts{Pack: fmt.Sprintf("%07d", i/1000), Ticket: fmt.Sprintf("%03d", i%1000)}})
 		if err != nil {
 			l.t.Fatal(err)
 		}

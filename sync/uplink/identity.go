@@ -1,8 +1,11 @@
 package uplink
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -52,6 +55,23 @@ func (i Identity) Issued() time.Time {
 		return time.Time{}
 	}
 	return i.leaf.NotBefore
+}
+
+// Sign signs a text with the device's key: ECDSA over P-256 and SHA-256, in ASN.1.
+func (i Identity) Sign(text []byte) (signature []byte, err error) {
+	if i.key == nil {
+		return nil, ErrNoIdentity
+	}
+	digest := sha256.Sum256(text)
+	return i.key.Sign(rand.Reader, digest[:], crypto.SHA256)
+}
+
+// DeviceKey is the public half of the device's key, nil for nobody.
+func (i Identity) DeviceKey() *ecdsa.PublicKey {
+	if i.key == nil {
+		return nil
+	}
+	return &i.key.PublicKey
 }
 
 var (

@@ -2,13 +2,11 @@ package uplink
 
 import (
 	"context"
-	"crypto"
-	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
 
+	"grattoir/sync/ledger"
 	"grattoir/sync/wire"
 )
 
@@ -41,6 +39,11 @@ func (j *journal) step(ctx context.Context) (rest, error) {
 		return idle, err
 	}
 	if err := j.upload(ctx, from, lines, to); err != nil {
+		// Central could not countersign, so that the device's own signature is all that
+		// tells later whether these entries were changed.
+		if err := j.opt.Ledger.SignHead(ctx, ledger.HeadUpload); err != nil {
+			j.opt.Log.Error("the journal's head is not signed", "err", err)
+		}
 		return rest{}, j.handle(ctx, err)
 	}
 	j.max = min(2*j.max, wire.MaxEntries)
@@ -49,8 +52,7 @@ func (j *journal) step(ctx context.Context) (rest, error) {
 
 // upload sends one run and stores central's acknowledgement of it.
 func (j *journal) upload(ctx context.Context, from int64, lines []string, to wire.Position) error {
-	digest := sha256.Sum256([]byte(wire.HeadText(j.id.Terminal, to)))
-	signature, err := j.id.key.Sign(rand.Reader, digest[:], crypto.SHA256)
+	signature, err := j.id.Sign([]byte(wire.HeadText(j.id.Terminal, to)))
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package uplink
 
 import (
+	"context"
+	"crypto/ecdsa"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -13,6 +15,7 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"grattoir/sync/ledger"
 	"grattoir/sync/wire"
 	"grattoir/validate"
 )
@@ -557,4 +560,35 @@ func TestAnAlertOnTheLineSuspendsNobody(t *testing.T) {
 	if code := faultCode(err); code != CodeNotCentral {
 		t.Fatalf("%s: %v", code, err)
 	}
+}
+
+// TestEachEntryIsSignedByCentralOrElseByTheDevice: central's note is kept with what it
+// acknowledges; while it cannot be reached the device signs, once for each new head.
+func TestEachEntryIsSignedByCentralOrElseByTheDevice(t *testing.T) {
+	bubble(t, func(t *testing.T, l *link) {
+		verifier := must(note.NewVerifier(l.opt.Identity.CentralKey))
+		keys := ledger.Keys{Central: note.VerifierList(verifier), Device: []*ecdsa.PublicKey{l.opt.Identity.DeviceKey()}}
+		proof := func() ledger.EpochProof {
+			t.Helper()
+			p := must(l.ledger.Prove(context.Background(), keys))
+			return p.Epochs[0]
+		}
+		l.start()
+		l.pay(3)
+		pass(time.Minute)
+		if p := proof(); !p.Central.Verified || p.Central.Seq != 3 || p.Heads != 0 {
+			t.Fatalf("with central: %+v", p)
+		}
+		l.net.cut(true)
+		l.pay(2)
+		pass(10 * time.Minute)
+		if p := proof(); p.Central.Seq != 3 || !p.Device.Verified || p.Device.Seq != 5 || p.Device.Why != ledger.HeadUpload || p.Covered() != 5 {
+			t.Fatalf("without central: %+v", p)
+		}
+		l.net.cut(false)
+		pass(10 * time.Minute)
+		if p := proof(); p.Central.Seq != 5 {
+			t.Fatalf("with central again: %+v", p)
+		}
+	})
 }

@@ -37,6 +37,8 @@ type Ledger interface {
 	// Since gives the next run of exact lines after an entry. Reading deletes nothing.
 	Since(ctx context.Context, after int64, max int) (from int64, lines []string, to wire.Position, err error)
 	Ack(ctx context.Context, a wire.Ack) error
+	// SignHead has the device sign the newest entry, unless it has done so.
+	SignHead(ctx context.Context, why ledger.HeadReason) error
 	FeedCursor(ctx context.Context) (int64, error)
 	ApplyFeed(ctx context.Context, items []wire.FeedItem, next int64) error
 	Snapshot(ctx context.Context) (int64, error)
@@ -591,6 +593,7 @@ func (u *Uplink) openAck(signed string) (wire.Ack, error) {
 		return a, fmt.Errorf("%w: an acknowledgement of terminal %.64q", ErrSignature, a.Terminal)
 	}
 	u.heardSigned(a.Time)
+	a.Note = signed
 	return a, nil
 }
 

@@ -272,6 +272,7 @@ type Ack struct {
 	Time            time.Time
 	AllowanceClaims int64
 	AllowanceMinor  int64
+	Note            string // the signed note that it was read from, "" for none; no part of Text
 }
 
 // Text is the canonical text that central signs.

@@ -34,13 +34,14 @@ type Ledger struct {
 	acked     int64
 	allowance int64 // claims above acked, 0 for no bound
 	attempts  map[validate.TicketKey]int
+	rounds    map[validate.TicketKey]int
 	writing   error // what Writable and Record answer
 	reading   error // what every question answers
 }
 
 // NewLedger makes an empty ledger of journal epoch 1. Now is the device's clock.
 func NewLedger(name string, now func() time.Time) *Ledger {
-	return &Ledger{terminal: name, now: now, attempts: map[validate.TicketKey]int{}}
+	return &Ledger{terminal: name, now: now, attempts: map[validate.TicketKey]int{}, rounds: map[validate.TicketKey]int{}}
 }
 
 // Break makes the ledger refuse to commit with err; nil mends it.
@@ -71,6 +72,14 @@ func (l *Ledger) SetAllowance(claims int64) {
 	l.allowance = claims
 }
 
+// Reverse accepts a reversal of the ticket's claim, as central does: the ticket is free
+// for its next round.
+func (l *Ledger) Reverse(t validate.TicketKey) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rounds[t]++
+}
+
 // Claims lists every entry, oldest first.
 func (l *Ledger) Claims() []validate.Receipt {
 	l.mu.Lock()
@@ -96,7 +105,15 @@ func (l *Ledger) allows() bool {
 	return l.allowance == 0 || int64(len(l.entries))-l.acked < l.allowance
 }
 
-// Paid returns the ticket's claim of the highest round, nil when it has none.
+// Round is the number of accepted reversals of the ticket.
+func (l *Ledger) Round(_ context.Context, t validate.TicketKey) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rounds[t], l.reading
+}
+
+// Paid returns the claim of the ticket that no accepted reversal has taken back, nil when
+// it has none.
 func (l *Ledger) Paid(_ context.Context, t validate.TicketKey) (*validate.Receipt, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,7 +122,7 @@ func (l *Ledger) Paid(_ context.Context, t validate.TicketKey) (*validate.Receip
 	}
 	var found *validate.Receipt
 	for _, r := range l.entries {
-		if r.Ticket == t && (found == nil || r.Round > found.Round) {
+		if r.Ticket == t && r.Round >= l.rounds[t] {
 			found = &r
 		}
 	}
@@ -131,6 +148,9 @@ func (l *Ledger) Record(_ context.Context, c validate.Claim) (validate.Receipt, 
 			return r, nil
 		}
 		return r, fmt.Errorf("%w: entry %v", ErrPaid, r.Number)
+	}
+	if c.Round > l.rounds[c.Ticket] {
+		return validate.Receipt{}, fmt.Errorf("round %d of a ticket with %d accepted reversals", c.Round, l.rounds[c.Ticket])
 	}
 	if !l.allows() {
 		return validate.Receipt{}, ErrAllowance
@@ -177,6 +197,11 @@ func (l *Ledger) BeginCopy(_ context.Context, n validate.EntryNumber) (validate.
 		return nil
 	})
 	return out, err
+}
+
+// AppendReprint is BeginCopy: the fake keeps no journal of who asked.
+func (l *Ledger) AppendReprint(ctx context.Context, n validate.EntryNumber, _, _ string) (validate.Receipt, error) {
+	return l.BeginCopy(ctx, n)
 }
 
 func (l *Ledger) edit(n validate.EntryNumber, change func(*validate.Receipt) error) error {
