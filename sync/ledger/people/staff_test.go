@@ -79,7 +79,9 @@ func pin(t testing.TB, digits string) PIN {
 	return p
 }
 
-func as(t testing.TB, id, digits string) Credentials { return Credentials{Operator: id, PIN: pin(t, digits)} }
+func as(t testing.TB, id, digits string) Credentials {
+	return Credentials{Operator: id, PIN: pin(t, digits)}
+}
 
 // The staff of every test: their PINs.
 const (
@@ -106,7 +108,10 @@ func staffed(t testing.TB, w *world) (*Staff, Options) {
 	return s, opt
 }
 
-func must(t testing.TB, err error) {
+func must(t interface {
+	Helper()
+	Fatal(...any)
+}, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
