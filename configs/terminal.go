@@ -199,3 +199,6 @@ func (c Terminal) Identity() string { return filepath.Join(c.Data, "identity") }
 
 // Ledger is the ledger's file.
 func (c Terminal) Ledger() string { return filepath.Join(c.Data, "ledger.db") }
+
+// People is the operators' file.
+func (c Terminal) People() string { return filepath.Join(c.Data, "people.db") }

@@ -9,13 +9,11 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"grattoir/cmd/internal/cli"
+	"grattoir/cmd/internal/uptime"
 	"grattoir/configs"
 	"grattoir/device/control"
 	"grattoir/device/printer"
@@ -213,12 +211,12 @@ func makeFolders(c configs.Terminal) error {
 }
 
 func openLedger(ctx context.Context, c configs.Terminal, t trust, trusted func() time.Time) (*ledger.Ledger, error) {
-	boot, err := bootID()
+	boot, err := uptime.Boot()
 	if err != nil {
 		return nil, err
 	}
 	moment := func() ledger.Moment {
-		return ledger.Moment{Boot: boot, Mono: sinceBoot(), Device: time.Now(), Trusted: trusted()}
+		return ledger.Moment{Boot: boot, Mono: uptime.Since(), Device: time.Now(), Trusted: trusted()}
 	}
 	return ledger.Open(ctx, ledger.Options{Path: c.Ledger(), Terminal: c.Name, Moment: moment, ClaimKey: t.claimKey,
 		Allowance: ledger.Allowance{Claims: c.Allowance.Claims, Money: money.Amount(c.Allowance.Money)}, Reserve: c.ReserveMB << 20})
@@ -234,23 +232,6 @@ func readClaimKey(path string) (ledger.ClaimKey, error) {
 		return ledger.ClaimKey{}, fmt.Errorf("claim_key %s: %w", path, err)
 	}
 	return key, nil
-}
-
-func bootID() (string, error) {
-	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return "", fmt.Errorf("boot id: %w", err)
-	}
-	return strings.TrimSpace(string(id)), nil
-}
-
-// sinceBoot counts suspended time too.
-func sinceBoot() time.Duration {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		return 0
-	}
-	return time.Duration(ts.Nano())
 }
 
 // aimLetter is the letter of an AIM identifier as "]d1".
