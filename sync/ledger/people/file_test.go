@@ -162,6 +162,21 @@ func TestChangedAuditIsNoticed(t *testing.T) {
 	}
 }
 
+// TestAuditLineWrittenAnewWithItsHashIsNoticed: the next line carries the old one's hash.
+func TestAuditLineWrittenAnewWithItsHashIsNoticed(t *testing.T) {
+	ctx := context.Background()
+	s, _ := staffed(t, newWorld())
+	var line string
+	must(t, s.file.DB.QueryRow("SELECT line FROM audit WHERE seq = 3").Scan(&line))
+	line = strings.Replace(line, "anne", "luci", 1)
+	sum := hashLine([]byte(line))
+	_, err := s.file.DB.Exec("DROP TRIGGER audit_stays")
+	must(t, err)
+	_, err = s.file.DB.Exec("UPDATE audit SET line = ?, hash = ? WHERE seq = 3", line, sum[:])
+	must(t, err)
+	want(t, s.Verify(ctx), ErrDamaged)
+}
+
 // TestOpenLooksAtTheNewestAuditLinesVerifyAtAll: a counter must be ready soon.
 func TestOpenLooksAtTheNewestAuditLinesVerifyAtAll(t *testing.T) {
 	ctx := context.Background()

@@ -87,14 +87,14 @@ func TestOnlyCentralReadsAnIdentity(t *testing.T) {
 	_, other := registerOptions(t, t.TempDir(), w)
 	_, err = other.Open(list[0])
 	want(t, err, ErrSealed)
-	moved := list[0]
-	moved.Terminal = "T-2"
-	_, err = private.Open(moved)
-	want(t, err, ErrSealed)
-	moved = list[0]
-	moved.Record[0] ^= 1
-	_, err = private.Open(moved)
-	want(t, err, ErrSealed)
+	for _, move := range []func(*Sealed){func(s *Sealed) { s.Terminal = "T-2" }, func(s *Sealed) { s.Record[0] ^= 1 }} {
+		moved := list[0]
+		move(&moved)
+		_, err = private.Open(moved)
+		if want(t, err, ErrSealed); strings.Contains(err.Error(), "inside") {
+			t.Error("it was opened before it was found to be another's")
+		}
+	}
 	for at := range list[0].Bytes {
 		if at%37 != 0 {
 			continue
@@ -335,7 +335,11 @@ func TestErasedBytesAreGone(t *testing.T) {
 			if must(t, err); len(due) != 40 {
 				t.Fatal(len(due))
 			}
-			must(t, r.Close())
+			copyFiles(t, filepath.Dir(opt.Path), filepath.Join(filepath.Dir(opt.Path), "cut"))
+			opt.Path = filepath.Join(filepath.Dir(opt.Path), "cut", "register.db")
+			if !inFiles(t, opt.Path, list[0].Bytes[100:132]) {
+				t.Fatal("the cut left nothing to wipe: the test proves nothing")
+			}
 			r = openRegister(t, opt)
 		} else if n, err := r.Erase(ctx, span, term); err != nil || n != 40 {
 			t.Fatalf("%d erased, %v", n, err)
@@ -344,6 +348,11 @@ func TestErasedBytesAreGone(t *testing.T) {
 			if inFiles(t, opt.Path, needle) {
 				t.Errorf("cut %v: %s can still be read", cut, what)
 			}
+		}
+		var secure, free int
+		must(t, r.file.DB.QueryRow("SELECT secure_delete, freelist_count FROM pragma_secure_delete, pragma_freelist_count").Scan(&secure, &free))
+		if secure != 1 || free != 0 {
+			t.Errorf("cut %v: secure_delete is %d, %d pages lie free", cut, secure, free)
 		}
 		if list, err := r.Pending(ctx, 100); err != nil || len(list) != 1 || list[0].Record != kept {
 			t.Errorf("%d records are left, %v", len(list), err)
