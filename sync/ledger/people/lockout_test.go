@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -149,6 +150,40 @@ func TestGuessingOverAllOperatorsLocksTheTerminal(t *testing.T) {
 	must(t, err)
 	_, err = s.SignOn(ctx, as(t, "07", clerkTwoPIN), 0, "EUR")
 	must(t, err)
+}
+
+// TestGuessingAtOnceGivesNoMoreTries: the socket may bring any number at one moment.
+func TestGuessingAtOnceGivesNoMoreTries(t *testing.T) {
+	w := newWorld()
+	s, opt := staffed(t, w)
+	must(t, s.Close())
+	looked := 0
+	opt.step = func(step string) {
+		if step == "answered" {
+			looked++
+		}
+	}
+	s = openStaff(t, opt)
+	var group sync.WaitGroup
+	for range 20 {
+		group.Go(func() {
+			_, err := s.SignOn(context.Background(), Credentials{"marie", PIN{wrongPIN}, false}, 0, "EUR")
+			if !errors.Is(err, ErrWrong) && !errors.Is(err, ErrWait) {
+				t.Error(err)
+			}
+			_, _ = s.Session()
+		})
+	}
+	group.Wait()
+	if looked != 3 || failed(t, s, "marie") != 3 {
+		t.Errorf("%d PINs were looked at, want 3", looked)
+	}
+	s.gate <- struct{}{} // an act is under way
+	gone, leave := context.WithCancel(context.Background())
+	leave()
+	_, err := s.SignOn(gone, as(t, "marie", clerkPIN), 0, "EUR")
+	want(t, err, context.Canceled)
+	<-s.gate
 }
 
 func TestSuspendedOperatorsPINFreesNobody(t *testing.T) {
