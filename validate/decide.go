@@ -235,6 +235,28 @@ func amountKnown(r Reason) bool {
 	return false
 }
 
+// BatchNeeds are what the clerk does before several prizes of one request are paid: the
+// thresholds hold for each prize and for the total.
+func BatchNeeds(prizes []money.Amount, p policy.Policy) ([]Need, money.Amount, error) {
+	var total money.Amount
+	cash := false
+	for _, a := range prizes {
+		var err error
+		if total, err = total.Add(a); err != nil {
+			return nil, 0, err
+		}
+		cash = cash || p.ConfirmsCash(a)
+	}
+	list := []Need{}
+	if cash || p.ConfirmsCashTotal(total) {
+		list = append(list, ConfirmCash)
+	}
+	if p.AsksIdentityTotal(total, len(prizes)) { // no prize asks that the total does not
+		list = append(list, Identity)
+	}
+	return list, total, nil
+}
+
 func needs(a money.Amount, p policy.Policy) []Need {
 	list := []Need{}
 	if p.ConfirmsCash(a) {

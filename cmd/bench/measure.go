@@ -246,6 +246,17 @@ type paper struct {
 func (p paper) Ready() *terminal.Fault   { return nil }
 func (p paper) Changed() <-chan struct{} { return nil }
 
+func (p paper) PrintClosing(context.Context, validate.Closing) (validate.PrintState, error) {
+	return validate.Sent, nil
+}
+
+// journal is the ledger as the counter takes it.
+type journal struct{ *ledger.Ledger }
+
+func (j journal) Z(ctx context.Context, kind validate.ClosingKind, operator string) (validate.Closing, error) {
+	return j.Ledger.Z(ctx, kind, ledger.Ending{Operator: operator})
+}
+
 func (p paper) Print(_ context.Context, r validate.Receipt, _ func(*terminal.Fault)) (validate.PrintState, error) {
 	text, err := printer.Encode(p.stationery.Receipt(r), p.profile)
 	if err != nil || len(text) == 0 {
@@ -285,7 +296,7 @@ func (b *bench) claims(ctx context.Context, work string, s *sealedBlock) error {
 	if err := shelf.Put(s.block); err != nil {
 		return err
 	}
-	counter := terminal.New(terminal.Options{Name: "B-1", Shelf: shelf, Ledger: book, Printer: p, Central: terminal.StandAlone{}, AcceptScaled: true,
+	counter := terminal.New(terminal.Options{Name: "B-1", Shelf: shelf, Ledger: journal{book}, Printer: p, Central: terminal.StandAlone{}, AcceptScaled: true,
 		Policy: policy.Policy{Version: "b1", Currency: "EUR", ShopLimit: 30000, ClaimDays: 30}, Now: time.Now,
 		Trusted: func() time.Time { return time.Time{} }, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	running, stop := context.WithCancel(ctx)

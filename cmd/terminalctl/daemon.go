@@ -102,7 +102,7 @@ func digitsCommand() *cobra.Command {
 }
 
 func payCommand() *cobra.Command {
-	var socket, id string
+	var socket, id, identity string
 	var cash, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "pay",
@@ -111,9 +111,14 @@ func payCommand() *cobra.Command {
 --id pays only the ticket of that check, so that a ticket scanned in between is not
 paid by accident.`,
 		Example: `  terminalctl pay
-  terminalctl pay --id 5d41402abc4b2a76b9719d911017c592 --confirm-cash`,
+  terminalctl pay --id 5d41402abc4b2a76b9719d911017c592 --confirm-cash
+  terminalctl pay --confirm-cash --identity winner.json`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			who, err := readIdentity(cmd, identity)
+			if err != nil {
+				return err
+			}
 			client := newClient(socket)
 			before, err := client.View(cmd.Context())
 			if err != nil {
@@ -125,7 +130,7 @@ paid by accident.`,
 				}
 				id = before.ID
 			}
-			a, err := client.Pay(cmd.Context(), id, cash)
+			a, err := client.PayIdentified(cmd.Context(), id, cash, who)
 			switch {
 			case errors.Is(err, terminal.ErrStale):
 				return cli.Exit(cli.Person, errors.Join(printAnswer(cmd.OutOrStdout(), a, asJSON), errors.New("another ticket is on the counter now: this request has paid nothing")))
@@ -133,7 +138,7 @@ paid by accident.`,
 				return cli.Exit(cli.Person, errors.Join(printAnswer(cmd.OutOrStdout(), a, asJSON),
 					fmt.Errorf("nothing was paid: %s", needsText(a.Verdict.Needs))))
 			case err != nil:
-				return err
+				return deny(err)
 			}
 			if err := printAnswer(cmd.OutOrStdout(), a, asJSON); err != nil {
 				return err
@@ -146,6 +151,7 @@ paid by accident.`,
 	}
 	cmd.Flags().StringVar(&id, "id", "", "pay only the check of this `id`")
 	cmd.Flags().BoolVar(&cash, "confirm-cash", false, "the till holds enough")
+	identityFlag(cmd, &identity)
 	socketFlag(cmd, &socket)
 	jsonFlag(cmd, &asJSON)
 	return cmd
@@ -154,7 +160,7 @@ paid by accident.`,
 // needsText says what the clerk does before this payment.
 func needsText(needs []validate.Need) string {
 	if slices.Contains(needs, validate.Identity) {
-		return "the winner must be identified, which this terminal cannot do: send the player to the payment centre"
+		return "the winner must be identified: see his document and pay with --identity; a terminal that keeps no identities sends the player to the payment centre"
 	}
 	return "count the till; when it holds enough, pay again with --confirm-cash"
 }
@@ -361,9 +367,12 @@ func printAnswer(out io.Writer, a control.Answer, asJSON bool) error {
 	if p := a.Verdict.Paid; p != nil {
 		fmt.Fprintf(&b, "Paid before: %s, terminal %s, ledger number %s\n", p.At.Local().Format(withZone), p.Terminal, p.Number)
 	}
-	if a.Receipt != nil {
+	switch {
+	case a.Stage == terminal.Trained:
+		b.WriteString("TRAINING: nothing was recorded, hand out no money\n")
+	case a.Receipt != nil:
 		fmt.Fprintf(&b, "PAID, ledger number %s, slip %s\n", a.Receipt.Number, slipWord(a.Receipt.Print))
-	} else {
+	default:
 		fmt.Fprintf(&b, "%s %s\n", strings.ReplaceAll(a.Message.Clerk, "\n", " "), strings.ReplaceAll(a.Message.Next, "\n", " "))
 	}
 	if a.Detail != "" {

@@ -28,6 +28,9 @@ type counter struct {
 	central *terminaltest.Central
 	log     *strings.Builder
 
+	staff    *terminaltest.Staff    // nil for none
+	register *terminaltest.Register // nil for none
+
 	mu    sync.Mutex
 	steps []string
 }
@@ -44,11 +47,19 @@ func newCounter() *counter {
 
 // restart makes a new terminal over what is left after a power cut.
 func (c *counter) restart() {
-	c.Terminal = terminal.New(terminal.Options{Name: "T-1", Shelf: c.shelf, Ledger: c.ledger, Printer: c.printer, Central: c.central,
-		Policy: policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 30000, ConfirmCashPrize: 10000, IdentityPrize: 200000, ClaimDays: 30},
-		Now:    func() time.Time { return noon }, Trusted: func() time.Time { return noon },
+	opt := terminal.Options{Name: "T-1", Shelf: c.shelf, Ledger: c.ledger, Printer: c.printer, Central: c.central, Currency: "EUR",
+		Policy: policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 30000, ConfirmCashPrize: 10000, ConfirmCashTotal: 12000,
+			IdentityPrize: 200000, IdentityTotalOver: 30000, ClaimDays: 30},
+		Now: func() time.Time { return noon }, Trusted: func() time.Time { return noon },
 		Log: slog.New(slog.NewTextHandler(c.log, nil)), Operator: "marie",
-		Step: func(s string) { c.mu.Lock(); c.steps = append(c.steps, s); c.mu.Unlock() }})
+		Step: func(s string) { c.mu.Lock(); c.steps = append(c.steps, s); c.mu.Unlock() }}
+	if c.staff != nil {
+		opt.Staff = c.staff
+	}
+	if c.register != nil {
+		opt.Register = c.register
+	}
+	c.Terminal = terminal.New(opt)
 }
 
 // runs starts printing until the test ends or stop is called.

@@ -70,6 +70,17 @@ func (p Policy) ConfirmsCash(a money.Amount) bool {
 	return p.ConfirmCashPrize > 0 && a >= p.ConfirmCashPrize
 }
 
+// ConfirmsCashTotal tells whether the total of a batch asks the clerk to confirm the cash.
+func (p Policy) ConfirmsCashTotal(total money.Amount) bool {
+	return p.ConfirmCashTotal > 0 && total >= p.ConfirmCashTotal
+}
+
+// AsksIdentityTotal tells whether the total of a transaction of so many prizes needs the
+// winner's identity: from one limit on for any, over a lower one for several.
+func (p Policy) AsksIdentityTotal(total money.Amount, prizes int) bool {
+	return p.AsksIdentity(total) || prizes > 1 && p.IdentityTotalOver > 0 && total > p.IdentityTotalOver
+}
+
 // AsksIdentity tells whether one prize needs the winner's identity: at the limit, not only above it.
 func (p Policy) AsksIdentity(a money.Amount) bool {
 	return p.IdentityPrize > 0 && a >= p.IdentityPrize
