@@ -40,6 +40,7 @@ type Entered string
 const (
 	Scanned Entered = "scan"
 	Typed   Entered = "typed"
+	TwoPart Entered = "two-part" // scanned, and its hidden digits typed
 )
 
 // Claim is a payment about to be committed.

@@ -28,32 +28,36 @@ type archiveAnswer struct {
 }
 
 func archiveCommand() *cobra.Command {
-	var f tillFlags
+	var terminal, operator, out string
 	var year int
-	var out string
+	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "archive --terminal NAME --operator WHO --year Y --out FILE",
+		Use:   "archive LEDGER --terminal NAME --operator WHO --year Y --out FILE",
 		Short: "Write the archive of a closed year, with its proof",
 		Long: `Write every line of the journal of a year that was closed, with its closings, the
 terminal's signatures, central's countersignature and a README that says how to verify it
-with common tools, as one tar file. The journal records that it was made.`,
-		Example: `  terminalctl archive --terminal T-0001 --operator paul --year 2026 --out T-0001-2026.tar
+with common tools, as one tar file. terminald must be stopped: the journal records that
+the archive was made.`,
+		Example: `  terminalctl archive /var/lib/grattoir/ledger.db --terminal T-0001 --operator paul --year 2026 --out T-0001-2026.tar
   terminalctl archive verify T-0001-2026.tar --device-key device.pem --central-key central.pub`,
-		Args: cli.Args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if year < 1970 || year > 9999 || out == "" {
-				return cli.Usagef("--year and --out are needed: which year, and into which file\nTry: %s --help", cmd.CommandPath())
+		Args: cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if year < 1970 || year > 9999 || out == "" || operator == "" {
+				return cli.Usagef("--year, --out and --operator are needed: which year, into which file, and who does it\nTry: %s --help", cmd.CommandPath())
 			}
-			l, err := f.open(cmd)
+			l, err := openJournal(cmd, args[0], terminal)
 			if err != nil {
 				return err
 			}
 			defer func() { err = errors.Join(err, l.Close()) }()
-			a, err := makeArchive(cmd, l, year, out, f.operator)
-			if err != nil {
-				return tillError(err)
+			a, err := makeArchive(cmd, l, year, out, operator)
+			if errors.Is(err, ledger.ErrNoClosing) {
+				return cli.Exit(cli.Refused, fmt.Errorf("%w: terminalctl closing z year first", err))
 			}
-			if f.asJSON {
+			if err != nil {
+				return err
+			}
+			if asJSON {
 				return cli.JSON(cmd.OutOrStdout(), a)
 			}
 			countersigned := "countersigned by central"
@@ -66,7 +70,9 @@ with common tools, as one tar file. The journal records that it was made.`,
 	}
 	cmd.Flags().IntVar(&year, "year", 0, "the `year`, as its closing is called")
 	cmd.Flags().StringVar(&out, "out", "", "the new `file`")
-	f.add(cmd, true)
+	cmd.Flags().StringVar(&terminal, "terminal", "", "the terminal's `name`")
+	cmd.Flags().StringVar(&operator, "operator", "", "`who` makes it")
+	jsonFlag(cmd, &asJSON)
 	cmd.AddCommand(archiveVerifyCommand())
 	return cmd
 }

@@ -121,7 +121,8 @@ func flip(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(path, text, 0o600))
 }
 
-// paid FILE N makes the ledger of terminal T-1, or opens it, and pays N more tickets.
+// paid FILE N [close] makes the ledger of terminal T-1, or opens it, pays N more tickets,
+// and closes the day, the month and the year.
 func paid(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.Atoi(args[1])
 	ts.Check(err)
@@ -133,6 +134,12 @@ func paid(ts *testscript.TestScript, _ bool, args []string) {
 		_, err := l.Record(context.Background(), validate.Claim{ID: fmt.Sprintf("%032x", number+1), Ticket: validate.TicketKey{Block: validate.BlockID{1}, Pack: 1, Number: number},
 			Tier: 1, Amount: 2000, Currency: "EUR", Slip: validate.SlipFacts{Game: "Bingo", Pack: "0000001", Ticket: fmt.Sprintf("%03d", number)}})
 		ts.Check(err)
+	}
+	for _, kind := range validate.ClosingKinds()[1:] {
+		if len(args) > 2 {
+			_, err := l.Z(context.Background(), kind, ledger.Ending{Operator: "marie"})
+			ts.Check(err)
+		}
 	}
 	ts.Check(l.Close())
 }

@@ -78,7 +78,7 @@ func newLink(c configs.Terminal, t trust, book *ledger.Ledger, blocks *library, 
 	}
 	up, err := uplink.New(uplink.Options{URL: c.Central.URL, Identity: t.identity, Ledger: book,
 		Blocks: uplink.BlockStore{Dir: c.Manifests(), Reserve: c.ReserveMB << 20}, Dial: world.dial, Rand: world.rand, Now: time.Now, Log: log,
-		Program: version(), Faults: faults,
+		Program: version(), Faults: faults, Peppers: blocks.lackPeppers, KeepPepper: blocks.keepPepper,
 		OnBlocks: func() { logError(log, "looking for new manifests", blocks.rescan(context.Background())) }})
 	if err != nil {
 		return nil, err

@@ -9,13 +9,11 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"grattoir/cmd/internal/cli"
+	"grattoir/cmd/internal/uptime"
 	"grattoir/configs"
 	"grattoir/device/control"
 	"grattoir/device/printer"
@@ -66,6 +64,7 @@ func run(ctx context.Context, c configs.Terminal) error {
 		return err
 	}
 	defer blocks.close()
+	blocks.now = trusted
 	if err := blocks.rescan(ctx); err != nil {
 		return err
 	}
@@ -74,10 +73,17 @@ func run(ctx context.Context, c configs.Terminal) error {
 	if way, err = newLink(c, believed, book, blocks, func() []string { return faultCodes(counter) }, outside{}, log); err != nil {
 		return err
 	}
+	team, err := openCrew(ctx, c, trusted, log)
+	if err != nil {
+		return err
+	}
+	defer func() { logError(log, "closing the operators' files", team.close()) }()
 	stationery := printer.Stationery{Shop: printer.Shop{Name: c.Shop.Name, Address: c.Shop.Address}, Language: money.Language(c.Language), Zone: zone}
-	counter = terminal.New(terminal.Options{Name: c.Name, Shelf: blocks.shelf, Ledger: book,
+	desk := terminal.Options{Name: c.Name, Shelf: blocks.shelf, Ledger: journal{book}, Currency: c.Policy.Currency,
 		Printer: printer.Desk{Device: paper, Stationery: stationery, Log: log}, Central: way.central(), Policy: c.Limits(),
-		AcceptScaled: c.AcceptScaled, Operator: c.Operator, Now: time.Now, Trusted: trusted, Log: log, Step: crashStep()})
+		AcceptScaled: c.AcceptScaled, Operator: c.Operator, Now: time.Now, Trusted: trusted, Log: log, Step: crashStep()}
+	team.join(&desk)
+	counter = terminal.New(desk)
 
 	// What the last run left is settled before the first scan is accepted.
 	cut, err := counter.Recover(ctx)
@@ -94,13 +100,13 @@ func run(ctx context.Context, c configs.Terminal) error {
 	if err != nil {
 		return err
 	}
-	return serve(ctx, c, log, counter, page, paper, glass, book, blocks, way, render)
+	return serve(ctx, c, log, counter, page, paper, glass, book, blocks, way, team, render)
 }
 
 // serve runs everything until ctx ends, then stops in order: no more scans, no more
 // acts, the slip in hand, the printer; the caller closes the ledger last.
 func serve(ctx context.Context, c configs.Terminal, log *slog.Logger, counter *terminal.Terminal, page *screen.Screen,
-	paper *printer.Device, glass *scanner.Scanner, book *ledger.Ledger, blocks *library, way *link, render func(io.Writer, validate.Receipt) error) error {
+	paper *printer.Device, glass *scanner.Scanner, book *ledger.Ledger, blocks *library, way *link, team *crew, render func(io.Writer, validate.Receipt) error) error {
 	web, err := net.Listen("tcp", c.Screen.Listen)
 	if err != nil {
 		return cli.Exit(cli.Usage, fmt.Errorf("screen.listen: %w (another program, perhaps another terminald, has the address: stop it, or change it in the configuration)", err))
@@ -142,6 +148,8 @@ func serve(ctx context.Context, c configs.Terminal, log *slog.Logger, counter *t
 	})
 	start(&working, "pages", func() error { return servers[0].Serve(web) })
 	start(&working, "socket", func() error { return servers[1].Serve(socket) })
+	start(&scanning, "operators", func() error { return team.run(scans) })
+	start(&scanning, "sign-on", func() error { counter.Watch(scans); return nil })
 	start(&scanning, "scanner", func() error {
 		return glass.Run(scans, func(s scanner.Scan) {
 			counter.Check(scans, terminal.Scan{Text: s.Text, AIM: aimLetter(s.AIM), Entered: validate.Scanned})
@@ -212,12 +220,12 @@ func makeFolders(c configs.Terminal) error {
 }
 
 func openLedger(ctx context.Context, c configs.Terminal, t trust, trusted func() time.Time) (*ledger.Ledger, error) {
-	boot, err := bootID()
+	boot, err := uptime.Boot()
 	if err != nil {
 		return nil, err
 	}
 	moment := func() ledger.Moment {
-		return ledger.Moment{Boot: boot, Mono: sinceBoot(), Device: time.Now(), Trusted: trusted()}
+		return ledger.Moment{Boot: boot, Mono: uptime.Since(), Device: time.Now(), Trusted: trusted()}
 	}
 	zone, err := time.LoadLocation(c.TimeZone)
 	if err != nil {
@@ -241,23 +249,6 @@ func readClaimKey(path string) (ledger.ClaimKey, error) {
 		return ledger.ClaimKey{}, fmt.Errorf("claim_key %s: %w", path, err)
 	}
 	return key, nil
-}
-
-func bootID() (string, error) {
-	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return "", fmt.Errorf("boot id: %w", err)
-	}
-	return strings.TrimSpace(string(id)), nil
-}
-
-// sinceBoot counts suspended time too.
-func sinceBoot() time.Duration {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		return 0
-	}
-	return time.Duration(ts.Nano())
 }
 
 // aimLetter is the letter of an AIM identifier as "]d1".

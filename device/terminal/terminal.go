@@ -21,7 +21,8 @@ import (
 
 // Shelf holds the manifests.
 type Shelf interface {
-	Layouts() []ticket.Layout
+	// Read reads a scan. Its errors all mean that nothing is known of the ticket.
+	Read(scan string, aim byte) (ticket.Code, error)
 	// Open says what is proven about a code. The error is a technician's detail.
 	Open(ctx context.Context, c ticket.Code) (validate.Opened, error)
 }
@@ -51,6 +52,16 @@ type Ledger interface {
 	Last(ctx context.Context, n int) ([]validate.Receipt, error)
 	Unsent(ctx context.Context) (validate.Unsent, error)
 	// Attempts counts the failed secrets of a ticket; Failed adds one, durably.
+	// Shift is the open shift, nil for none; a Z is a closing that becomes an entry, an X
+	// is the same report of the open period and writes nothing.
+	Shift(ctx context.Context) (*validate.Shift, error)
+	OpenShift(ctx context.Context, operator string, float money.Amount, currency string) (validate.Shift, error)
+	X(ctx context.Context, kind validate.ClosingKind) (validate.Closing, error)
+	Z(ctx context.Context, kind validate.ClosingKind, operator string) (validate.Closing, error)
+	RequestReversal(ctx context.Context, r validate.Reversal) (validate.Reversal, error)
+	Training() bool
+	SetTraining(ctx context.Context, on bool, operator string) error
+	History(ctx context.Context, n int) ([]validate.Transaction, error)
 	Attempts(ctx context.Context, t validate.TicketKey) (int, error)
 	Failed(ctx context.Context, t validate.TicketKey) (int, error)
 }
@@ -63,6 +74,8 @@ type Printer interface {
 	// a fault came before the first byte: nothing was sent, the same copy may be tried
 	// again. Watch is told what holds the job meanwhile, and nil when it goes on.
 	Print(ctx context.Context, r validate.Receipt, watch func(*Fault)) (validate.PrintState, error)
+	// PrintClosing prints the slip of a closing, as Print does.
+	PrintClosing(ctx context.Context, c validate.Closing) (validate.PrintState, error)
 	// Changed is closed at the next change of Ready.
 	Changed() <-chan struct{}
 }
@@ -118,7 +131,10 @@ type Options struct {
 	Central      Central
 	Policy       policy.Policy
 	AcceptScaled bool             // pay demonstration blocks
-	Operator     string           // who is signed on
+	Operator     string           // who pays where nobody signs on
+	Staff        Staff            // who signs on; nil for a terminal without sign-on
+	Register     Register         // of winners' identities; nil for a terminal that keeps none
+	Currency     string           // of floats and totals
 	Now          func() time.Time // the device's clock, a hint
 	Trusted      func() time.Time // newest trusted time, zero for none
 	Rand         io.Reader        // of claim ids; nil is the system's randomness, a simulation gives its own
@@ -139,6 +155,8 @@ type Terminal struct {
 	begun    map[validate.EntryNumber]bool                // given to the printer in this run
 	unmarked map[validate.EntryNumber]validate.PrintState // out, but not stored as such
 
+	closings []validate.Closing // slips of closings that wait, guarded by mu
+
 	receipts map[string]View // paid views of this run by id, guarded by act
 
 	mu      sync.Mutex // guards what follows
@@ -154,6 +172,11 @@ type State struct {
 	Unsent  validate.Unsent
 	Ledger  string                 // what keeps the ledger from committing, "" for nothing
 	Reprint []validate.EntryNumber // newest payments whose slip may not have come out
+
+	SignOn   bool     // somebody must be signed on before anything is paid
+	Session  *Session // who is signed on, nil for nobody or no sign-on
+	Training bool     // nothing is recorded
+	Batch    *Batch   // the tickets being collected, nil for none
 }
 
 // Stage is what the counter shows.
@@ -161,8 +184,10 @@ type Stage string
 
 const (
 	Idle    Stage = "idle"
+	Typing  Stage = "typing" // the code's hidden digits have still to be typed
 	Verdict Stage = "verdict"
 	Paid    Stage = "paid"
+	Trained Stage = "trained" // a payment that was played in training mode
 )
 
 // View is the ticket on the counter.
@@ -177,6 +202,7 @@ type View struct {
 	Receipt *validate.Receipt
 	Holding *Fault // what holds the slip now
 	Entered validate.Entered
+	Linked  money.Amount // what the same identified person was paid before
 
 	ownerEpoch int64 // the right by which a claim of it is made
 	round      int   // the round that a claim of it would have
@@ -193,7 +219,7 @@ func New(opt Options) *Terminal {
 	return &Terminal{opt: opt, queue: make(chan struct{}, 1), changed: make(chan struct{}),
 		doubtful: map[validate.EntryNumber]bool{}, begun: map[validate.EntryNumber]bool{}, unmarked: map[validate.EntryNumber]validate.PrintState{},
 		receipts: map[string]View{},
-		state:    State{View: View{Stage: Idle, At: opt.Now()}, Printer: opt.Printer.Ready()}}
+		state:    State{View: View{Stage: Idle, At: opt.Now()}, Printer: opt.Printer.Ready(), Training: opt.Ledger.Training(), SignOn: opt.Staff != nil}}
 }
 
 // State gives a snapshot and a channel that is closed at the next change.

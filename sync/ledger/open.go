@@ -257,10 +257,14 @@ func (l *lockFile) remembers() bool {
 
 // remember notes, once and durably, that the ledger exists.
 func (l *lockFile) remember(terminal string) error {
+	return l.note("ledger of terminal " + terminal)
+}
+
+func (l *lockFile) note(what string) error {
 	if l.remembers() {
 		return nil
 	}
-	if _, err := l.f.WriteString("ledger of terminal " + terminal + " exists\n"); err != nil {
+	if _, err := l.f.WriteString(what + " exists\n"); err != nil {
 		return err
 	}
 	return l.f.Sync()
