@@ -384,10 +384,10 @@ func (tl *till) checkPerpetual(t fataler) {
 func TestClosingsTileTheJournal(t *testing.T) {
 	tl := newTill(t)
 	for day := range 3 {
+		tl.clock = noon.AddDate(0, 0, -day) // backwards: ranges go by numbers
 		for range 2 {
 			tl.pay(t, tl.newKey(1), 0, 500, "EUR")
 		}
-		tl.clock = noon.AddDate(0, 0, -day) // backwards: ranges go by numbers
 		tl.z(t, validate.DayClosing)
 	}
 	var end int64
@@ -399,6 +399,38 @@ func TestClosingsTileTheJournal(t *testing.T) {
 	}
 	if p := []string{tl.days[0].Period, tl.days[1].Period, tl.days[2].Period}; !slices.Equal(p, []string{"2026-11-30", "2026-11-29", "2026-11-28"}) {
 		t.Errorf("periods %v", p)
+	}
+}
+
+// TestClosingAfterMidnightIsCalledWhatItClosed: a day by its last act, a month and a year
+// by their last day, in the shop's zone; with nothing in it, by the clock.
+func TestClosingAfterMidnightIsCalledWhatItClosed(t *testing.T) {
+	tl := newTill(t)
+	zone := time.FixedZone("CET", 3600)
+	called := func(kind validate.ClosingKind, want string) {
+		t.Helper()
+		tl.l.opt.Zone = zone
+		x, err1 := tl.l.X(context.Background(), kind)
+		z, err2 := tl.l.Z(context.Background(), kind, Ending{Operator: "marie"})
+		if err := errors.Join(err1, err2); err != nil || x.Period != want || z.Period != want {
+			t.Fatalf("%s: %q and %q, want %q: %v", kind, x.Period, z.Period, want, err)
+		}
+	}
+	tl.clock = time.Date(2026, 12, 31, 22, 50, 0, 0, time.UTC) // 23:50
+	tl.pay(t, tl.newKey(1), 0, 500, "EUR")
+	tl.clock = time.Date(2027, 1, 2, 8, 0, 0, 0, time.UTC)
+	called(validate.DayClosing, "2026-12-31")
+	tl.restart()
+	called(validate.MonthClosing, "2026-12")
+	tl.restart()
+	called(validate.YearClosing, "2026")
+	for _, kind := range validate.ClosingKinds()[1:] {
+		called(kind, "2027-01-02"[:map[validate.ClosingKind]int{validate.DayClosing: 10, validate.MonthClosing: 7, validate.YearClosing: 4}[kind]])
+	}
+	tl.clock = time.Date(12_000, 1, 1, 0, 0, 0, 0, time.UTC)
+	called(validate.DayClosing, "0001-01-01")
+	if _, err := tl.l.Verify(context.Background()); err != nil {
+		t.Fatal(err)
 	}
 }
 
