@@ -48,6 +48,8 @@ type Options struct {
 	Reserve int64
 	// Zone is the shop's, for the names of closings; nil is UTC.
 	Zone *time.Location
+
+	hooks hooks
 }
 
 // Allowance bounds what may be paid without central's acknowledgement. Zero means no
@@ -66,6 +68,9 @@ var (
 	ErrLocked = errors.New("another process has the ledger open")
 	// ErrDamaged means that the file does not hold what it should.
 	ErrDamaged = errors.New("the ledger is damaged")
+	// ErrGone means that the file is empty or away, though this terminal had a ledger. It is
+	// an ErrDamaged too.
+	ErrGone = fmt.Errorf("%w: it is empty or gone, though this terminal had one", ErrDamaged)
 	// ErrNotWritable means that no claim can be committed now.
 	ErrNotWritable = errors.New("the ledger cannot commit")
 	// ErrRound means that the ticket is at another round.
