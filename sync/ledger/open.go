@@ -23,8 +23,8 @@ const (
 )
 
 // Open opens the ledger at opt.Path, creating it when there is none, and checks that
-// its head fits its chain. It refuses a file of another terminal or a newer program,
-// and a second process.
+// its head fits its chain. It refuses a file of another terminal or a newer program with
+// ErrNotOurs, and a second process with ErrLocked; for the rest there is Salvage.
 func Open(ctx context.Context, opt Options) (*Ledger, error) {
 	l, err := open(ctx, opt)
 	if err != nil {
@@ -47,6 +47,8 @@ func open(ctx context.Context, opt Options) (*Ledger, error) {
 	l := &Ledger{opt: opt, lock: lock, changed: make(chan struct{})}
 	if f, err := os.OpenFile(opt.Path, os.O_CREATE|os.O_RDWR, 0o600); err != nil { // SQLite would let the umask decide
 		return nil, errors.Join(err, lock.release())
+	} else if l.file, err = f.Stat(); err != nil {
+		return nil, errors.Join(err, f.Close(), lock.release())
 	} else if err := f.Close(); err != nil {
 		return nil, errors.Join(err, lock.release())
 	}
@@ -74,14 +76,14 @@ func (l *Ledger) load(ctx context.Context) error {
 	case id != applicationID:
 		return fmt.Errorf("%w: not a ledger (application id %#x)", ErrDamaged, id)
 	case version > len(migrations):
-		return fmt.Errorf("schema %d is of a newer program, this one knows %d: install the newer program again", version, len(migrations))
+		return fmt.Errorf("%w: schema %d is of a newer program, this one knows %d: install the newer program again", ErrNotOurs, version, len(migrations))
 	}
 	var terminal string
 	if err := l.db.QueryRowContext(ctx, "SELECT terminal, epoch FROM meta").Scan(&terminal, &l.epoch); err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	if terminal != l.opt.Terminal {
-		return fmt.Errorf("it is the ledger of terminal %q, not of %q", clean(terminal), l.opt.Terminal)
+		return fmt.Errorf("%w: it is the ledger of terminal %q, not of %q", ErrNotOurs, clean(terminal), l.opt.Terminal)
 	}
 	if err := l.settle(ctx); err != nil {
 		return err
@@ -315,4 +317,10 @@ func (l *lockFile) remember(terminal string) error {
 	return l.f.Sync()
 }
 
-func (l *lockFile) release() error { return l.f.Close() }
+// release lets another process in. No lock is none to release.
+func (l *lockFile) release() error {
+	if l == nil {
+		return nil
+	}
+	return l.f.Close()
+}
