@@ -78,7 +78,8 @@ type Status struct {
 	Unsent     Unsent    `json:"unsent"`
 	Scanner    *Fault    `json:"scanner"` // null when it works
 	Printer    *Fault    `json:"printer"`
-	Ledger     string    `json:"ledger"`  // what keeps it from committing, "" for nothing
+	Ledger     *Fault    `json:"ledger"`  // what keeps it from taking payments, null for nothing
+	Clock      *Fault    `json:"clock"`   // what is wrong with it, null for nothing; it stops no payment
 	Reprint    []string  `json:"reprint"` // payments whose slip may not have come out
 	Page       string    `json:"page"`
 	Blocks     []Block   `json:"blocks"`
@@ -269,7 +270,7 @@ func (s *server) status(w http.ResponseWriter, _ *http.Request) {
 	st := s.opt.Status()
 	state, _ := s.opt.Terminal.State()
 	st.Unsent = Unsent{state.Unsent.Claims, int64(state.Unsent.Money), state.Unsent.Oldest}
-	st.Scanner, st.Printer, st.Ledger = s.fault(state.Scanner), s.fault(state.Printer), state.Ledger
+	st.Scanner, st.Printer, st.Ledger, st.Clock = s.fault(state.Scanner), s.fault(state.Printer), s.fault(state.Ledger), s.fault(state.Clock)
 	st.Reprint = []string{}
 	for _, n := range state.Reprint {
 		st.Reprint = append(st.Reprint, n.String())
