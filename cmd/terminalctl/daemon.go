@@ -241,7 +241,7 @@ func statusCommand() *cobra.Command {
 			} else {
 				err = printStatus(cmd.OutOrStdout(), st)
 			}
-			if err == nil && (st.Scanner != nil || st.Printer != nil || st.Ledger != "" || len(st.Damaged) > 0) {
+			if err == nil && (st.Scanner != nil || st.Printer != nil || st.Ledger != nil || st.Clock != nil || len(st.Damaged) > 0) {
 				return cli.Exit(cli.Person, nil)
 			}
 			return err
@@ -276,8 +276,8 @@ func printStatus(out io.Writer, st control.Status) error {
 		return f.Code + " " + strings.ReplaceAll(f.Clerk, "\n", " ") + " (" + f.Technician + ")"
 	}
 	ledger := "writable"
-	if st.Ledger != "" {
-		ledger = st.Ledger
+	if st.Ledger != nil {
+		ledger = device(st.Ledger)
 	}
 	fmt.Fprintf(w, "Terminal\t%s, %s (%s)\n", st.Terminal, st.Shop, st.Program)
 	fmt.Fprintf(w, "Page\t%s\n", st.Page)
@@ -309,7 +309,9 @@ func printStatus(out io.Writer, st control.Status) error {
 		}
 	}
 	fmt.Fprintf(w, "Policy\t%s\n", st.Policy)
-	if st.Trusted.IsZero() {
+	if st.Clock != nil {
+		fmt.Fprintf(w, "Clock\t%s\n", device(st.Clock))
+	} else if st.Trusted.IsZero() {
 		fmt.Fprintf(w, "Clock\t%s, not verified\n", st.Now.Local().Format(withZone))
 	}
 	if err := w.Flush(); err != nil {

@@ -208,8 +208,9 @@ func (s *till) start(w *world) {
 		return s.way.trusted()
 	}
 	s.way = nil
-	s.book, err = openLedger(w.ctx, s.config, believed, trusted)
+	s.book, err = openLedger(w.ctx, s.config, believed, time.Now, trusted)
 	w.must(err)
+	w.must(s.book.Audit(w.ctx))
 	s.blocks, err = newLibrary(s.config, believed, quiet)
 	w.must(err)
 	w.must(s.blocks.rescan(w.ctx))

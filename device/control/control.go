@@ -79,7 +79,8 @@ type Status struct {
 	Unsent     Unsent    `json:"unsent"`
 	Scanner    *Fault    `json:"scanner"` // null when it works
 	Printer    *Fault    `json:"printer"`
-	Ledger     string    `json:"ledger"`   // what keeps it from committing, "" for nothing
+	Ledger     *Fault    `json:"ledger"`   // what keeps it from taking payments, null for nothing
+	Clock      *Fault    `json:"clock"`    // what is wrong with it, null for nothing; it stops no payment
 	Session    *Session  `json:"session"`  // who is signed on, null for nobody or no sign-on
 	Training   bool      `json:"training"` // nothing is recorded
 	Reprint    []string  `json:"reprint"`  // payments whose slip may not have come out
@@ -282,7 +283,7 @@ func (s *server) status(w http.ResponseWriter, _ *http.Request) {
 	if x := state.Session; x != nil {
 		st.Session = &Session{x.Operator, x.Name, x.Role, x.Since, x.Locked, int64(x.Float), x.Currency}
 	}
-	st.Scanner, st.Printer, st.Ledger = s.fault(state.Scanner), s.fault(state.Printer), state.Ledger
+	st.Scanner, st.Printer, st.Ledger, st.Clock = s.fault(state.Scanner), s.fault(state.Printer), s.fault(state.Ledger), s.fault(state.Clock)
 	st.Reprint = []string{}
 	for _, n := range state.Reprint {
 		st.Reprint = append(st.Reprint, n.String())

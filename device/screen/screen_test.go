@@ -187,9 +187,9 @@ func TestStatusLineNamesEveryTrouble(t *testing.T) {
 	c.press(t, "/pay", v.ID)
 	c.ledger.Break(errors.New("disk full"))
 	c.printer.Break(terminaltest.PaperOut())
-	c.await(t, "printer and ledger faulty", func(s terminal.State) bool { return s.Printer != nil && s.Ledger != "" })
+	c.await(t, "printer and ledger faulty", func(s terminal.State) bool { return s.Printer != nil && s.Ledger != nil })
 	wantAll(t, "the status line", c.do(t, "GET", "/", nil, nil).Body.String(), "DÉMONSTRATION", "S1 Lecteur débranché. Vérifiez son câble.",
-		"P2 Plus de papier. Mettez un rouleau.", "V4 Registre en panne", "1 paiement non envoyé (20\u00a0€)")
+		"P2 Plus de papier. Mettez un rouleau.", "V4 Le terminal ne peut pas enregistrer.", "1 paiement non envoyé (20\u00a0€)")
 }
 
 func TestPayPressedTwicePaysOnce(t *testing.T) {
