@@ -297,7 +297,9 @@ func (b *bench) claims(ctx context.Context, work string, s *sealedBlock) error {
 		return err
 	}
 	counter := terminal.New(terminal.Options{Name: "B-1", Shelf: shelf, Ledger: journal{book}, Printer: p, Central: terminal.StandAlone{}, AcceptScaled: true,
-		Policy: policy.Policy{Version: "b1", Currency: "EUR", ShopLimit: 30000, ClaimDays: 30}, Now: time.Now,
+		Policy: func() policy.Policy {
+			return policy.Policy{Version: "b1", Currency: "EUR", ShopLimit: 30000, ClaimDays: 30}
+		}, Now: time.Now,
 		Trusted: func() time.Time { return time.Time{} }, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	running, stop := context.WithCancel(ctx)
 	defer stop()

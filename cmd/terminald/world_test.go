@@ -225,7 +225,9 @@ func (s *till) start(w *world) {
 	}
 	s.paper = terminaltest.NewPrinter()
 	s.Terminal = terminal.New(terminal.Options{Name: s.config.Name, Shelf: s.blocks.shelf, Ledger: journal{s.book}, Printer: s.paper, Central: s.way.central(), AcceptScaled: true,
-		Policy: policy.Policy{Version: "w1", Currency: "EUR", ShopLimit: 30000, ClaimDays: 30, WeakLimit: s.weak}, Now: time.Now, Trusted: trusted, Log: quiet,
+		Policy: func() policy.Policy {
+			return policy.Policy{Version: "w1", Currency: "EUR", ShopLimit: 30000, ClaimDays: 30, WeakLimit: s.weak}
+		}, Now: time.Now, Trusted: trusted, Log: quiet,
 		Rand: mathrand.NewChaCha8(seed)})
 	_, err = s.Recover(w.ctx)
 	w.must(err)

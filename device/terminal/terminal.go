@@ -129,15 +129,15 @@ type Options struct {
 	Ledger       Ledger
 	Printer      Printer
 	Central      Central
-	Policy       policy.Policy
-	AcceptScaled bool             // pay demonstration blocks
-	Operator     string           // who pays where nobody signs on
-	Staff        Staff            // who signs on; nil for a terminal without sign-on
-	Register     Register         // of winners' identities; nil for a terminal that keeps none
-	Currency     string           // of floats and totals
-	Now          func() time.Time // the device's clock, a hint
-	Trusted      func() time.Time // newest trusted time, zero for none
-	Rand         io.Reader        // of claim ids; nil is the system's randomness, a simulation gives its own
+	Policy       func() policy.Policy // what is in force now; asked once per act, so that one act sees one policy
+	AcceptScaled bool                 // pay demonstration blocks
+	Operator     string               // who pays where nobody signs on
+	Staff        Staff                // who signs on; nil for a terminal without sign-on
+	Register     Register             // of winners' identities; nil for a terminal that keeps none
+	Currency     string               // of floats and totals
+	Now          func() time.Time     // the device's clock, a hint
+	Trusted      func() time.Time     // newest trusted time, zero for none
+	Rand         io.Reader            // of claim ids; nil is the system's randomness, a simulation gives its own
 	Log          *slog.Logger
 	// LedgerFault words an error of Ledger.Writable; nil gives the verdict's words.
 	LedgerFault func(error) *Fault
@@ -210,8 +210,9 @@ type View struct {
 	Entered validate.Entered
 	Linked  money.Amount // what the same identified person was paid before
 
-	ownerEpoch int64 // the right by which a claim of it is made
-	round      int   // the round that a claim of it would have
+	policy     policy.Policy // of the act that made the verdict
+	ownerEpoch int64         // the right by which a claim of it is made
+	round      int           // the round that a claim of it would have
 }
 
 // New makes a terminal that shows the idle page. Run starts its printing.
@@ -233,6 +234,9 @@ func New(opt Options) *Terminal {
 		receipts: map[string]View{},
 		state:    State{View: View{Stage: Idle, At: opt.Now()}, Printer: opt.Printer.Ready(), Training: opt.Ledger.Training(), SignOn: opt.Staff != nil}}
 }
+
+// policy is what is in force now. An act asks it once and keeps the answer in its view.
+func (t *Terminal) policy() policy.Policy { return t.opt.Policy() }
 
 // State gives a snapshot and a channel that is closed at the next change.
 func (t *Terminal) State() (State, <-chan struct{}) {
