@@ -49,5 +49,11 @@ func (u *Uplink) hear(ctx context.Context) (rest, error) {
 		return rest{}, fmt.Errorf("%w: %d feed items, none after %d", ErrAnswer, len(f.Items), cursor)
 	}
 	u.heard()
+	for _, item := range f.Items {
+		if item.Kind == wire.FeedPack {
+			signal(u.replan)
+			break
+		}
+	}
 	return rest{now: true}, nil
 }
