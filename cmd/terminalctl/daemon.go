@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -307,6 +308,7 @@ func printStatus(out io.Writer, st control.Status) error {
 		if l.Exceptions > 0 {
 			fmt.Fprintf(w, "\t%d payments were not credited: call central operations\n", l.Exceptions)
 		}
+		printQuota(w, l)
 	}
 	fmt.Fprintf(w, "Policy\t%s\n", st.Policy)
 	if st.Clock != nil {
@@ -318,6 +320,41 @@ func printStatus(out io.Writer, st control.Status) error {
 		return err
 	}
 	return printBlocks(out, st)
+}
+
+// printQuota says what the blocks take and which are not here, one line for each that
+// this terminal has packs of.
+func printQuota(w io.Writer, l *control.Link) {
+	region := ""
+	if l.Region != "" {
+		region = ", region " + l.Region
+	}
+	fmt.Fprintf(w, "Blocks\t%d MB of %d MB%s\n", l.TakenBytes>>20, l.QuotaBytes>>20, region)
+	others := map[string]int{}
+	for _, m := range l.Missing {
+		if m.Own {
+			fmt.Fprintf(w, "\tNOT HERE, though packs of it are: game code %s, packs %d-%d: %s\n", m.GameCode, m.FirstPack, m.LastPack, whyMissing(m.Why))
+		} else {
+			others[m.Why]++
+		}
+	}
+	for _, why := range slices.Sorted(maps.Keys(others)) {
+		fmt.Fprintf(w, "\tnot here: %d blocks of other packs: %s\n", others[why], whyMissing(why))
+	}
+}
+
+func whyMissing(why string) string {
+	switch why {
+	case "coming":
+		return "on the way"
+	case "quota":
+		return "no room in quota_mb"
+	case "disk":
+		return "no room on the disk: free some space"
+	case "program":
+		return "it needs a newer program: update"
+	}
+	return why
 }
 
 func printBlocks(out io.Writer, st control.Status) error {
@@ -336,6 +373,9 @@ func printBlocks(out io.Writer, st control.Status) error {
 		}
 		if b.Damaged {
 			state = "DAMAGED: fetch it again"
+		}
+		if b.Overlaps != "" {
+			state = fmt.Sprintf("%s OVERLAPS %s: take the wrong file away", b.File, b.Overlaps)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", b.Game, b.GameCode, b.Emission, b.Number, b.Tickets, state)
 	}

@@ -102,6 +102,21 @@ type Link struct {
 	Exceptions  int64     `json:"exceptions"` // entries that central did not credit, since the start
 	Certificate time.Time `json:"certificate,omitzero"`
 	Faults      []Fault   `json:"faults"`
+	Region      string    `json:"region"`      // where central says the terminal stands, "" for nowhere
+	QuotaBytes  int64     `json:"quota_bytes"` // what manifests may take
+	TakenBytes  int64     `json:"taken_bytes"` // what they take
+	// Missing are the blocks that central lists and that do not lie here, the most wanted first.
+	Missing []MissingBlock `json:"missing"`
+}
+
+// MissingBlock is a block whose tickets are answered with block-not-here.
+type MissingBlock struct {
+	GameCode  string `json:"game_code"`
+	FirstPack uint32 `json:"first_pack"`
+	LastPack  uint32 `json:"last_pack"`
+	Bytes     int64  `json:"bytes"`
+	Own       bool   `json:"own"` // this terminal has packs of it
+	Why       string `json:"why"` // coming, quota, disk or program
 }
 
 // Unsent is what central has not acknowledged.
@@ -121,7 +136,8 @@ type Block struct {
 	Tickets  int64  `json:"tickets"`
 	Scaled   bool   `json:"scaled"`
 	Damaged  bool   `json:"damaged"`
-	Locked   bool   `json:"locked"` // its pepper is not here
+	Locked   bool   `json:"locked"`             // its pepper is not here
+	Overlaps string `json:"overlaps,omitempty"` // file of another block that claims the same packs
 	File     string `json:"file"`
 }
 

@@ -178,6 +178,25 @@ func (l *Ledger) Pack(ctx context.Context, gameCode string, pack uint32) (wire.P
 	return p, true, nil
 }
 
+// OwnPacks are the runs of packs that this terminal owns, in whatever state, by game code
+// and first pack.
+func (l *Ledger) OwnPacks(ctx context.Context) ([]wire.PackItem, error) {
+	rows, err := l.read.QueryContext(ctx, "SELECT game_code, first, last, state, owner, epoch FROM packs WHERE owner = ? ORDER BY game_code, first", l.opt.Terminal)
+	if err != nil {
+		return nil, fmt.Errorf("this terminal's packs: %w", err)
+	}
+	defer rows.Close()
+	var list []wire.PackItem
+	for rows.Next() {
+		var p wire.PackItem
+		if err := rows.Scan(&p.GameCode, &p.First, &p.Last, &p.State, &p.Owner, &p.Epoch); err != nil {
+			return nil, fmt.Errorf("this terminal's packs: %w", err)
+		}
+		list = append(list, p)
+	}
+	return list, rows.Err()
+}
+
 func (l *Ledger) setPaid(ctx context.Context, tx *sql.Tx, p wire.PaidItem) error {
 	if p.Terminal == l.opt.Terminal {
 		return nil // our own claim: the ledger knows it better
