@@ -149,6 +149,8 @@ type FeedItem struct {
 	Kind FeedKind  `json:"kind"`
 	Pack *PackItem `json:"pack,omitempty"`
 	Paid *PaidItem `json:"paid,omitempty"`
+
+	Reversal *ReversalItem `json:"reversal,omitempty"`
 }
 
 // FeedKind says what an item is about.
@@ -157,6 +159,8 @@ type FeedKind string
 const (
 	FeedPack FeedKind = "pack" // packs changed their state or owner
 	FeedPaid FeedKind = "paid" // a ticket of this terminal's packs was paid elsewhere
+
+	FeedReversal FeedKind = "reversal" // central has decided a reversal that this terminal asked for
 )
 
 // PackItem sets the state of a run of packs.
@@ -177,6 +181,15 @@ type PaidItem struct {
 	Terminal string           `json:"terminal"`
 	Number   string           `json:"number"`
 	At       string           `json:"at"`
+}
+
+// ReversalItem is central's answer to a reversal. Accepted frees the ticket for its next
+// round, which is paid online only.
+type ReversalItem struct {
+	Reversal string `json:"reversal"` // id of the request
+	Claim    string `json:"claim"`    // id of the claim that it takes back
+	Accepted bool   `json:"accepted"`
+	Reason   string `json:"reason"` // central's words, at most 200 bytes
 }
 
 // Kind is the class of an error. Clients decide by it, never by the text.
