@@ -64,6 +64,9 @@ func TestFakesPayOneTicketOnce(t *testing.T) {
 	if n := len(ledger.Claims()); n != 1 || len(slips) != 1 || slips[0].Copies != 1 {
 		t.Errorf("%d claims and %d slips, want one of each", n, len(slips))
 	}
+	if h := slips[0].Hash; len(h) != 64 || h != ledger.Claims()[0].Hash {
+		t.Errorf("the slip's entry has the hash %q", h)
+	}
 	if v := counter.Check(ctx, terminal.Scan{Text: won.Digits()}); v.Verdict.Reason != validate.AlreadyPaidHere {
 		t.Errorf("the second check gives %s", v.Verdict.Reason)
 	}
