@@ -257,8 +257,9 @@ func (t *Terminal) change(edit func(*State)) {
 // ScannerFault reports what is wrong with the scanner, nil when it works.
 func (t *Terminal) ScannerFault(f *Fault) { t.change(func(s *State) { s.Scanner = f }) }
 
-// refresh reads again what the status line shows.
+// refresh reads again what the status line shows. It is no part of what a stop cuts off.
 func (t *Terminal) refresh(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
 	unsent, err := t.opt.Ledger.Unsent(ctx)
 	t.say("cannot count unsent claims", err)
 	var trouble *Fault

@@ -123,8 +123,7 @@ func (l *Ledger) Head() Head {
 	return Head{l.epoch, l.seq, l.prev}
 }
 
-// Writable is nil when a claim could be committed now. TroubleOf classes its error, but
-// for ErrTraining.
+// Writable is nil when a claim could be committed now. TroubleOf classes its error.
 func (l *Ledger) Writable() error {
 	if err := l.sickness(); err != nil {
 		return err

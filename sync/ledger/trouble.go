@@ -27,7 +27,13 @@ const (
 	TroubleDoubt    Trouble = "doubt"     // a commit ended in an error: only a new start tells what is on disk
 	TroubleDisk     Trouble = "disk"      // its disk fails
 	TroubleAudit    Trouble = "audit"     // its claims are being looked through after the start
+	TroubleTraining Trouble = "training"  // training is on
 )
+
+// Troubles are all of them.
+func Troubles() []Trouble {
+	return []Trouble{TroubleFull, TroubleReadOnly, TroubleDamaged, TroubleGone, TroubleDoubt, TroubleDisk, TroubleAudit, TroubleTraining}
+}
 
 var (
 	// ErrNotOurs means a whole ledger that this terminal's program must not touch: of
@@ -60,6 +66,8 @@ func TroubleOf(err error) Trouble {
 		return TroubleDoubt
 	case errors.Is(err, ErrUnaudited):
 		return TroubleAudit
+	case errors.Is(err, ErrTraining):
+		return TroubleTraining
 	}
 	return TroubleDisk
 }

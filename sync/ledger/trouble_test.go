@@ -40,6 +40,7 @@ func TestEveryErrorHasItsTrouble(t *testing.T) {
 		{errors.Join(fmt.Errorf("%w: %w", ErrNotWritable, errNoRoom), ErrDoubt), TroubleFull},
 		{fmt.Errorf("%w: %w", ErrNotWritable, ErrUnaudited), TroubleAudit},
 		{sqlite3.Error{Code: sqlite3.ErrIoErr, SystemErrno: unix.EIO}, TroubleDisk},
+		{ErrTraining, TroubleTraining},
 		{errors.New("anything"), TroubleDisk},
 	} {
 		if got := TroubleOf(c.err); got != c.want {
