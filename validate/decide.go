@@ -37,6 +37,7 @@ type Opened struct {
 	Tier     int  // 0 = no prize; only with Authentic
 	Amount   money.Amount
 	NotMoney bool // the tier's prize is not money
+	Weak     bool // the layout's secret is short: what proves it here, a thief of the terminal can make up
 }
 
 // Key names the opened ticket.
@@ -214,7 +215,7 @@ func notOursToPay(o Opened, f Facts, p policy.Policy, now Clock) Reason {
 		return AboveShopLimit
 	case f.Right == RightSilent:
 		return OwnerSilent
-	case f.Right == RightNone:
+	case f.Right == RightNone, o.Weak && f.Right == RightOwner && !p.PaysWeak(o.Amount):
 		return NeedsCentral
 	case f.Right == RightOwner && !f.AllowanceLeft:
 		return AllowanceSpent
@@ -232,6 +233,28 @@ func amountKnown(r Reason) bool {
 		return true
 	}
 	return false
+}
+
+// BatchNeeds are what the clerk does before several prizes of one request are paid: the
+// thresholds hold for each prize and for the total.
+func BatchNeeds(prizes []money.Amount, p policy.Policy) ([]Need, money.Amount, error) {
+	var total money.Amount
+	cash := false
+	for _, a := range prizes {
+		var err error
+		if total, err = total.Add(a); err != nil {
+			return nil, 0, err
+		}
+		cash = cash || p.ConfirmsCash(a)
+	}
+	list := []Need{}
+	if cash || p.ConfirmsCashTotal(total) {
+		list = append(list, ConfirmCash)
+	}
+	if p.AsksIdentityTotal(total, len(prizes)) { // no prize asks that the total does not
+		list = append(list, Identity)
+	}
+	return list, total, nil
 }
 
 func needs(a money.Amount, p policy.Policy) []Need {

@@ -40,6 +40,7 @@ type Entered string
 const (
 	Scanned Entered = "scan"
 	Typed   Entered = "typed"
+	TwoPart Entered = "two-part" // scanned, and its hidden digits typed
 )
 
 // Claim is a payment about to be committed.
@@ -74,8 +75,8 @@ type SlipFacts struct {
 
 // EntryNumber is the place of an entry in a terminal's ledger.
 type EntryNumber struct {
-	Epoch int64 // journal epoch
-	Seq   int64
+	Epoch int64 `json:"epoch"` // journal epoch
+	Seq   int64 `json:"seq"`
 }
 
 // String is the ledger number as slips and screens show it: epoch-seq.

@@ -1,6 +1,10 @@
 package validate
 
-import "grattoir/validate/money"
+import (
+	"fmt"
+
+	"grattoir/validate/money"
+)
 
 // Text is what people read about a reason, in one language.
 type Text struct {
@@ -26,6 +30,15 @@ func (r Reason) Text(l money.Language) Text {
 		return t.en
 	}
 	return t.fr
+}
+
+// TypeDigits asks for the n hidden digits of a code that was scanned without them. It is
+// no reason: nothing is decided yet.
+func TypeDigits(n int, l money.Language) Text {
+	if l == money.English {
+		return Text{"TYPE THE DIGITS", fmt.Sprintf("This code has %d more digits\nunder the coating.", n), fmt.Sprintf("Scratch, then type the %d hidden\ndigits.", n), "The hidden digits are being typed. Nothing is decided."}
+	}
+	return Text{"TAPEZ LES CHIFFRES", fmt.Sprintf("Ce code a %d chiffres de plus\nsous la couche à gratter.", n), fmt.Sprintf("Grattez, puis tapez les %d\nchiffres cachés.", n), "Les chiffres cachés sont saisis. Rien n'est décidé."}
 }
 
 // Reasons lists every reason in the order in which they win.
@@ -119,9 +132,9 @@ var texts = map[Reason]reasonText{
 	AboveShopLimit: {"V25", "The prize is above the policy's shop limit.",
 		Text{"CENTRE DE PAIEMENT", "Gain au-dessus de la limite du\npoint de vente.", "Rendez le ticket, envoyez le\njoueur au centre.", "Gagnant. Ce lot est payé au centre de paiement."},
 		Text{"PAYMENT CENTRE", "The prize is above this shop's\nlimit.", "Give the ticket back; the\npayment centre pays.", "A winner. The payment centre pays this prize."}},
-	NeedsCentral: {"V26", "Another terminal owns the pack and central cannot be reached.",
-		Text{"CENTRE INJOIGNABLE", "Ce livret est à un autre point\nde vente.", "Rendez le ticket ; réessayez\navec le réseau.", "Ce ticket sera payé une fois le réseau revenu."},
-		Text{"CENTRE NEEDED", "This pack belongs to another\nshop.", "Give the ticket back; try\nagain with the network.", "This ticket is paid once the network is back."}},
+	NeedsCentral: {"V26", "Another terminal owns the pack, or the code's secret is short and the prize above weak_limit_minor: central must allow it and cannot be asked.",
+		Text{"CENTRE INJOIGNABLE", "Seul le centre peut autoriser\nce paiement.", "Rendez le ticket ; réessayez\navec le réseau.", "Ce ticket sera payé une fois le réseau revenu."},
+		Text{"CENTRE NEEDED", "Only the centre can allow this\npayment.", "Give the ticket back; try\nagain with the network.", "This ticket is paid once the network is back."}},
 	OwnerSilent: {"V27", "Central asked the pack's owner for a hold and got no answer.",
 		Text{"RÉESSAYEZ PLUS TARD", "Le point de vente de ce livret\nne répond pas.", "Rendez le ticket ; réessayez\nplus tard.", "Ce ticket sera payé plus tard. Gardez-le."},
 		Text{"TRY LATER", "The shop that owns this pack\ndoes not answer.", "Give the ticket back; try\nagain later.", "This ticket is paid later. Keep it."}},

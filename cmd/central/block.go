@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,7 +38,7 @@ func (w *which) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&w.game, "game", "", "the game's `id` in the catalogue, or the path of a catalogue file")
 	cmd.Flags().StringVar(&w.emission, "emission", "1", "the emission's `number`")
 	cmd.Flags().IntVar(&w.block, "block", 1, "the block's `number` in the emission")
-	cmd.Flags().StringVar(&w.layout, "layout", "g40", "the `layout` of the printed codes")
+	cmd.Flags().StringVar(&w.layout, "layout", "g40", "the `layout` of the printed codes: g40, tx24, mi18, or a file that ends in .toml")
 	cmd.Flags().StringVar(&w.gameCode, "game-code", "", "the emission's game `code`, where the catalogue has none")
 }
 
@@ -64,13 +65,8 @@ func (w which) production() (production, error) {
 	if p.table, err = sealable(g); err != nil {
 		return p, cli.Exit(cli.Refused, err)
 	}
-	for _, l := range ticket.Shipped() {
-		if l.Name == w.layout {
-			p.layout = l
-		}
-	}
-	if p.layout.Name == "" {
-		return p, cli.Usagef("--layout %.20q: want one of %s", w.layout, layoutNames())
+	if p.layout, err = findLayout(w.layout); err != nil {
+		return p, err
 	}
 	for _, e := range g.Emissions {
 		if e.Number != nil && *e.Number == w.emission && e.GameCode != nil {
@@ -83,12 +79,27 @@ func (w which) production() (production, error) {
 	return p, nil
 }
 
-func layoutNames() string {
+// findLayout gives a shipped layout by its name, or the one that a file describes.
+func findLayout(name string) (ticket.Layout, error) {
+	if strings.HasSuffix(name, ".toml") {
+		text, err := readBounded(name)
+		if err != nil {
+			return ticket.Layout{}, err
+		}
+		l, err := configs.DecodeLayout(name, text)
+		if err != nil {
+			err = cli.Exit(cli.Usage, err)
+		}
+		return l, err
+	}
 	var names []string
 	for _, l := range ticket.Shipped() {
+		if l.Name == name {
+			return l, nil
+		}
 		names = append(names, l.Name)
 	}
-	return strings.Join(names, ", ")
+	return ticket.Layout{}, cli.Usagef("--layout %.20q: want one of %s, or a file that ends in .toml", name, strings.Join(names, ", "))
 }
 
 // sealable gives the one table a block can be sealed with.
@@ -328,8 +339,8 @@ type sealAnswer struct {
 
 func blockSealCommand() *cobra.Command {
 	var w which
-	var tickets, key, out, reissue, public, symbols, rulesFile, missing string
-	var asJSON bool
+	var tickets, key, out, reissue, public, symbols, rulesFile, missing, pepper string
+	var asJSON, weak bool
 	cmd := &cobra.Command{
 		Use:   "seal --game G --tickets FILE.csv|- --key FILE --out FILE.manifest",
 		Short: "Seal a block's tickets into the signed manifest that terminals open",
@@ -338,8 +349,14 @@ input), check them to the last one against the regulation's prize table, and wri
 signed manifest: whole or not at all, and never over another file.
 
 With --symbols every ticket's prize is recomputed first from the symbols that are printed
-on it (header pack,ticket,symbols, any order), and the first line that disagrees is named.`,
+on it (header pack,ticket,symbols, any order), and the first line that disagrees is named.
+
+A layout whose secret has less than 60 bits (tx24, mi18) needs the block's pepper, a second
+half of the key that is kept apart: whoever has it and the manifest finds every winner by
+search. --pepper names its file, made new where there is none; --accept-weak says that
+you know it.`,
 		Example: `  central block seal --game bingo --tickets sample/tickets.csv --key keys/example.key --out bingo-1.manifest
+  central block seal --game bingo --layout tx24 --tickets t.csv --key k.key --accept-weak --pepper bingo-1.pepper --out bingo-1.manifest
   central block seal --game bingo --tickets t.csv --symbols symbols.csv --key k.key --out bingo-1.manifest
   decrypt tickets.csv.age | central block seal --game bingo --tickets - --key keys/example.key --out bingo-1.manifest
   central block seal --game bingo --tickets t.csv --key k.key --out bingo-1b.manifest --reissue bingo-1.manifest --pub k.pub`,
@@ -366,6 +383,9 @@ on it (header pack,ticket,symbols, any order), and the first line that disagrees
 				in = f
 			}
 			order := w.order(p, signer)
+			if order.Pepper, err = findPepper(p.layout, pepper, weak, reissue != ""); err != nil {
+				return err
+			}
 			if order.Missing, err = readMissing(missing); err != nil {
 				return err
 			}
@@ -404,8 +424,39 @@ on it (header pack,ticket,symbols, any order), and the first line that disagrees
 	cmd.Flags().StringVar(&out, "out", "", "the manifest's `file`")
 	cmd.Flags().StringVar(&reissue, "reissue", "", "seal the same block again: the manifest `file` of the issue before, whose block id is kept")
 	cmd.Flags().StringVar(&public, "pub", "", "with --reissue: `file` of the public key that signed it")
+	cmd.Flags().StringVar(&pepper, "pepper", "", "`file` of the block's pepper, for layouts with less than 60 bits of secret; made new where there is none")
+	cmd.Flags().BoolVar(&weak, "accept-weak", false, "seal a layout with less than 60 bits of secret: whoever has pepper and manifest finds every winner")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the answer as JSON")
 	return cmd
+}
+
+// findPepper gives the pepper that a weak layout needs, and none for any other. A new one
+// is made and stored, durably, before anything is sealed with it.
+func findPepper(l ticket.Layout, path string, accepted, reissue bool) (manifest.Pepper, error) {
+	bits := l.SecretBits()
+	switch {
+	case bits >= manifest.MinSecretBits && (path != "" || accepted):
+		return manifest.Pepper{}, cli.Usagef("layout %s has %d bits of secret and takes no pepper: leave out --pepper and --accept-weak", l.Name, bits)
+	case bits >= manifest.MinSecretBits || bits == 0: // one without a secret is refused by name later
+		return manifest.Pepper{}, nil
+	case !accepted:
+		return manifest.Pepper{}, cli.Exit(cli.Refused, fmt.Errorf("layout %s has %d bits of secret: with the block's pepper and its manifest every winner is found by search, so a stolen terminal tells who wins; --accept-weak seals it all the same", l.Name, bits))
+	case path == "":
+		return manifest.Pepper{}, cli.Usagef("--pepper is missing: name the file of the block's pepper, made new where there is none")
+	}
+	text, err := cli.ReadBounded(path, 1<<10)
+	if errors.Is(err, fs.ErrNotExist) && !reissue {
+		p := manifest.NewPepper()
+		return p, writeNew(path, []byte(p.Text()), 0o600)
+	}
+	if err != nil {
+		return manifest.Pepper{}, err
+	}
+	p, err := manifest.ParsePepper(string(text))
+	if err != nil {
+		return p, fmt.Errorf("%s: %w", path, err)
+	}
+	return p, nil
 }
 
 type cosignAnswer struct {

@@ -23,7 +23,7 @@ import (
 // gameCommand is `central game`: the catalogue and how a regulation gets into it.
 func gameCommand() *cobra.Command {
 	return cli.Group("game", "Read regulations and look into the catalogue of games",
-		gameImportCommand(), gameListCommand(), gameShowCommand(), gameEvaluateCommand())
+		gameImportCommand(), gameListCommand(), gameShowCommand(), gameEvaluateCommand(), gameCloseCommand())
 }
 
 // importFlags are the flags of `central game import`.
@@ -272,21 +272,7 @@ only together with another has them at the sale price as well.`,
 const maxCatalogueFile = 4 << 20
 
 // readBounded reads a file of the catalogue or of its rules.
-func readBounded(name string) ([]byte, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxCatalogueFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if len(text) > maxCatalogueFile {
-		return nil, fmt.Errorf("%s: larger than 4 MiB: this is no file of the catalogue", name)
-	}
-	return text, nil
-}
+func readBounded(name string) ([]byte, error) { return cli.ReadBounded(name, maxCatalogueFile) }
 
 // findGame returns a game of the shipped catalogue by its id, or the one in a
 // catalogue file when name ends in .toml.

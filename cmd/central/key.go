@@ -2,10 +2,12 @@ package main
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/mod/sumdb/note"
@@ -26,15 +28,20 @@ type keyAnswer struct {
 }
 
 func keyNewCommand() *cobra.Command {
-	var name, out string
+	var name, out, until string
 	var claims, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "new --name N --out DIR",
 		Short: "Make a key pair: DIR/N.key stays secret, DIR/N.pub goes to every terminal",
 		Long: `Make a signing key pair in note format (Ed25519). With --claims make the pair whose
 public half terminals seal the secret of each paid ticket to, and whose secret half
-central opens it with (HPKE, X25519).`,
+central opens it with (HPKE, X25519).
+
+The public half of a key made with --until says its last day: terminals that know the time
+open no manifest signed by it alone after that, so its blocks are signed again by a newer
+key (block cosign) in good time.`,
 		Example: `  central key new --name example-lottery --out keys
+  central key new --name example-2031 --until 2031-12-31 --out keys
   central key new --name example-claims --claims --out keys`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -48,7 +55,13 @@ central opens it with (HPKE, X25519).`,
 			if claims {
 				a.Kind = "claims"
 			}
-			if err := writeKeys(a, claims); err != nil {
+			if until != "" {
+				if _, err := time.Parse(time.DateOnly, until); err != nil || claims {
+					return cli.Usagef("--until %.20q: want the last day of a signing key, as 2031-12-31", until)
+				}
+				until = " until " + until
+			}
+			if err := writeKeys(a, claims, until); err != nil {
 				return err
 			}
 			if asJSON {
@@ -60,12 +73,13 @@ central opens it with (HPKE, X25519).`,
 	}
 	cmd.Flags().StringVar(&name, "name", "", "the key's `name`, seen in signatures")
 	cmd.Flags().StringVar(&out, "out", "", "`folder` for the two files")
+	cmd.Flags().StringVar(&until, "until", "", "last `day` on which the signatures of a signing key count")
 	cmd.Flags().BoolVar(&claims, "claims", false, "make a claim key pair instead of a signing key pair")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the answer as JSON")
 	return cmd
 }
 
-func writeKeys(a keyAnswer, claims bool) error {
+func writeKeys(a keyAnswer, claims bool, until string) error {
 	secret, public, err := note.GenerateKey(rand.Reader, a.Name)
 	if claims {
 		secret, public, err = ledger.GenerateClaimKey()
@@ -79,7 +93,7 @@ func writeKeys(a keyAnswer, claims bool) error {
 	if err := writeNew(a.Secret, []byte(secret+"\n"), 0o600); err != nil {
 		return err
 	}
-	return writeNew(a.Public, []byte(public+"\n"), 0o644)
+	return writeNew(a.Public, []byte(public+until+"\n"), 0o644)
 }
 
 // writeNew writes a file that must not exist: a key is never overwritten.
@@ -96,5 +110,12 @@ func writeNew(path string, text []byte, mode os.FileMode) (err error) {
 	if _, err := f.Write(text); err != nil {
 		return err
 	}
-	return f.Sync()
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }

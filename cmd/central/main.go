@@ -14,7 +14,7 @@ func main() { os.Exit(cli.Main(command())) }
 
 func command() *cobra.Command {
 	block := blockCommand()
-	block.AddCommand(blockPublishCommand())
+	block.AddCommand(blockPublishCommand(), blockPepperCommand())
 	return cli.Group("central", "Operations of the lottery: games, keys, blocks, terminals", gameCommand(), keyCommand(), block,
 		serveCommand(), terminalCommand(), packCommand(), reportCommand())
 }

@@ -13,6 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"grattoir/cmd/internal/cli"
+	"grattoir/device/control"
+	"grattoir/sync/uplink"
+	"grattoir/sync/wire"
 	"grattoir/validate"
 	"grattoir/validate/manifest"
 	"grattoir/validate/money"
@@ -29,6 +32,9 @@ func checkCommand() *cobra.Command {
 		Long: `Open a ticket's code with one or several manifests and print the verdict. Nothing is
 recorded and nothing is paid. - reads the code from standard input, which keeps it out
 of the list of processes.
+
+Only layouts with a secret of 60 bits or more are opened: a shorter one needs the block's
+pepper, which terminals have and this command does not.
 
 Exit status: 0 winner, 3 refer or again, 4 refused, 1 a manifest's header does not verify.`,
 		Example: `  terminalctl check 1003990000123017... --manifest bingo-1.manifest --key keys/example.pub
@@ -102,11 +108,13 @@ func check(ctx context.Context, out io.Writer, scan string, files []string, ring
 			return err
 		}
 	}
-	code, err := ticket.Parse(scan, 0, shelf.Layouts())
+	code, err := shelf.Read(scan, 0)
 	o, detail := validate.Opened{Finding: validate.Misread}, err
 	switch {
 	case err == nil && !code.Layout.Pays():
 		detail = fmt.Errorf("layout %s is the public code on the back: it can prove no prize, take the hidden code", code.Layout.Name)
+	case err == nil && code.Partial():
+		detail = fmt.Errorf("layout %s has its secret outside the barcode and under %d bits: only a terminal with the block's pepper can prove it", code.Layout.Name, manifest.MinSecretBits)
 	case err == nil:
 		o, detail = shelf.Open(ctx, code)
 	}
@@ -280,22 +288,28 @@ func manifestImportCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "import FILE --key PUB --into DIR",
-		Short: "Verify a manifest, put it into a terminal's folder, tell the daemon",
+		Short: "Verify a manifest or a sealed pepper, put it into a terminal's folder, tell the daemon",
 		Long: `Verify a manifest whole, copy it into the terminal's folder of manifests under its
 SHA-256, durable and whole or not at all, and tell the running daemon to open it. A
-daemon that does not run opens it at its next start.`,
+daemon that does not run opens it at its next start.
+
+A file that ends in .pepper (central block pepper) is a block's other half, sealed to this
+terminal: it needs no --key, because the block's signed header proves it.`,
 		Example: `  terminalctl manifest import /media/usb/bingo-1.manifest --key /etc/grattoir/lottery.pub --into /var/lib/grattoir/manifests`,
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ring, err := readKeys(keys)
-			if err != nil {
-				return err
-			}
 			if dir == "" {
 				return cli.Usagef("--into is missing: name the terminal's folder of manifests")
 			}
 			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 				return cli.Exit(cli.Failed, fmt.Errorf("the folder %s does not exist: --into names the terminal's folder of manifests, data/manifests beside its ledger", dir))
+			}
+			if strings.HasSuffix(args[0], ".pepper") {
+				return importPepper(cmd, args[0], dir, newClient(socket))
+			}
+			ring, err := readKeys(keys)
+			if err != nil {
+				return err
 			}
 			a, err := verifyManifest(cmd.Context(), args[0], ring, want)
 			if err != nil {
@@ -326,6 +340,36 @@ daemon that does not run opens it at its next start.`,
 	socketFlag(cmd, &socket)
 	jsonFlag(cmd, &asJSON)
 	return cmd
+}
+
+// importPepper copies a sealed pepper beside its manifest and has the daemon try it.
+func importPepper(cmd *cobra.Command, path, dir string, client *control.Client) error {
+	text, err := cli.ReadBounded(path, wire.MaxSealedPepper)
+	if err != nil {
+		return err
+	}
+	sealed, err := wire.ParseSealedPepper(string(text))
+	if err != nil {
+		return fmt.Errorf("%s: %w (make one with central block pepper)", path, err)
+	}
+	if err := uplink.WriteWhole(filepath.Join(dir, sealed.Block.String()+".pepper"), text); err != nil {
+		return err
+	}
+	st, err := client.Rescan(cmd.Context())
+	if err != nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "terminalctl: the daemon was not told, it opens the pepper at its next start: %v\n", err)
+		return nil
+	}
+	for _, b := range st.Blocks {
+		if b.ID == sealed.Block.String() && b.Locked {
+			return fmt.Errorf("the daemon cannot open block %s with it: it was sealed to terminal %s, whose key must be this one's", b.ID, sealed.Terminal)
+		} else if b.ID == sealed.Block.String() {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "block %s can be opened now\n", b.ID)
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "pepper kept: its block %s is not here yet\n", sealed.Block)
+	return err
 }
 
 // copyManifest copies a verified file into dir under its hash, and checks the hash of

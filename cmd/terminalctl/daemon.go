@@ -24,20 +24,27 @@ const withZone = time.DateTime + " MST"
 func newClient(socket string) *control.Client { return control.NewClient(socket) }
 
 func scanCommand() *cobra.Command {
-	var socket string
+	var socket, digits string
 	var typed, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "scan CODE|-",
 		Short: "Show a code to the running terminal, as if it had been scanned",
+		Long: `Show a code to the running terminal, as if it had been scanned. A code in two parts is
+completed with --digits, or afterwards with terminalctl digits.`,
 		Example: `  terminalctl scan 1003990000123017...
-  terminalctl scan - < code.txt`,
+  terminalctl scan - < code.txt
+  terminalctl scan 0399000123017 --digits 04711`,
 		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			code, err := readCode(cmd.InOrStdin(), args[0])
 			if err != nil {
 				return err
 			}
-			a, err := newClient(socket).Check(cmd.Context(), code, typed)
+			client := newClient(socket)
+			a, err := client.Check(cmd.Context(), code, typed)
+			if err == nil && a.Stage == terminal.Typing && digits != "" {
+				a, err = client.Complete(cmd.Context(), a.ID, digits)
+			}
 			if err != nil {
 				return err
 			}
@@ -48,13 +55,54 @@ func scanCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&typed, "typed", false, "note that a person typed the code")
+	cmd.Flags().StringVar(&digits, "digits", "", "the hidden `digits` of a code in two parts")
+	socketFlag(cmd, &socket)
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func digitsCommand() *cobra.Command {
+	var socket string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "digits DIGITS|-",
+		Short: "Type the hidden digits of the code that the terminal shows",
+		Example: `  terminalctl digits 04711
+  terminalctl digits - < digits.txt`,
+		Args: cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			digits, err := readCode(cmd.InOrStdin(), args[0])
+			if err != nil {
+				return err
+			}
+			client := newClient(socket)
+			before, err := client.View(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if before.Stage != terminal.Typing {
+				return cli.Exit(cli.Person, errors.New("the counter waits for no digits: scan the ticket's barcode first"))
+			}
+			a, err := client.Complete(cmd.Context(), before.ID, digits)
+			if errors.Is(err, terminal.ErrStale) {
+				return cli.Exit(cli.Person, errors.Join(printAnswer(cmd.OutOrStdout(), a, asJSON), errors.New("another ticket is on the counter now: the digits were not used")))
+			}
+			if err != nil {
+				return err
+			}
+			if err := printAnswer(cmd.OutOrStdout(), a, asJSON); err != nil {
+				return err
+			}
+			return cli.Exit(cli.VerdictCode(a.Verdict), nil)
+		},
+	}
 	socketFlag(cmd, &socket)
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
 func payCommand() *cobra.Command {
-	var socket, id string
+	var socket, id, identity string
 	var cash, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "pay",
@@ -63,9 +111,14 @@ func payCommand() *cobra.Command {
 --id pays only the ticket of that check, so that a ticket scanned in between is not
 paid by accident.`,
 		Example: `  terminalctl pay
-  terminalctl pay --id 5d41402abc4b2a76b9719d911017c592 --confirm-cash`,
+  terminalctl pay --id 5d41402abc4b2a76b9719d911017c592 --confirm-cash
+  terminalctl pay --confirm-cash --identity winner.json`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			who, err := readIdentity(cmd, identity)
+			if err != nil {
+				return err
+			}
 			client := newClient(socket)
 			before, err := client.View(cmd.Context())
 			if err != nil {
@@ -77,7 +130,7 @@ paid by accident.`,
 				}
 				id = before.ID
 			}
-			a, err := client.Pay(cmd.Context(), id, cash)
+			a, err := client.PayIdentified(cmd.Context(), id, cash, who)
 			switch {
 			case errors.Is(err, terminal.ErrStale):
 				return cli.Exit(cli.Person, errors.Join(printAnswer(cmd.OutOrStdout(), a, asJSON), errors.New("another ticket is on the counter now: this request has paid nothing")))
@@ -85,7 +138,7 @@ paid by accident.`,
 				return cli.Exit(cli.Person, errors.Join(printAnswer(cmd.OutOrStdout(), a, asJSON),
 					fmt.Errorf("nothing was paid: %s", needsText(a.Verdict.Needs))))
 			case err != nil:
-				return err
+				return deny(err)
 			}
 			if err := printAnswer(cmd.OutOrStdout(), a, asJSON); err != nil {
 				return err
@@ -98,6 +151,7 @@ paid by accident.`,
 	}
 	cmd.Flags().StringVar(&id, "id", "", "pay only the check of this `id`")
 	cmd.Flags().BoolVar(&cash, "confirm-cash", false, "the till holds enough")
+	identityFlag(cmd, &identity)
 	socketFlag(cmd, &socket)
 	jsonFlag(cmd, &asJSON)
 	return cmd
@@ -106,7 +160,7 @@ paid by accident.`,
 // needsText says what the clerk does before this payment.
 func needsText(needs []validate.Need) string {
 	if slices.Contains(needs, validate.Identity) {
-		return "the winner must be identified, which this terminal cannot do: send the player to the payment centre"
+		return "the winner must be identified: see his document and pay with --identity; a terminal that keeps no identities sends the player to the payment centre"
 	}
 	return "count the till; when it holds enough, pay again with --confirm-cash"
 }
@@ -187,7 +241,7 @@ func statusCommand() *cobra.Command {
 			} else {
 				err = printStatus(cmd.OutOrStdout(), st)
 			}
-			if err == nil && (st.Scanner != nil || st.Printer != nil || st.Ledger != "" || len(st.Damaged) > 0) {
+			if err == nil && (st.Scanner != nil || st.Printer != nil || st.Ledger != nil || st.Clock != nil || len(st.Damaged) > 0) {
 				return cli.Exit(cli.Person, nil)
 			}
 			return err
@@ -222,8 +276,8 @@ func printStatus(out io.Writer, st control.Status) error {
 		return f.Code + " " + strings.ReplaceAll(f.Clerk, "\n", " ") + " (" + f.Technician + ")"
 	}
 	ledger := "writable"
-	if st.Ledger != "" {
-		ledger = st.Ledger
+	if st.Ledger != nil {
+		ledger = device(st.Ledger)
 	}
 	fmt.Fprintf(w, "Terminal\t%s, %s (%s)\n", st.Terminal, st.Shop, st.Program)
 	fmt.Fprintf(w, "Page\t%s\n", st.Page)
@@ -255,7 +309,9 @@ func printStatus(out io.Writer, st control.Status) error {
 		}
 	}
 	fmt.Fprintf(w, "Policy\t%s\n", st.Policy)
-	if st.Trusted.IsZero() {
+	if st.Clock != nil {
+		fmt.Fprintf(w, "Clock\t%s\n", device(st.Clock))
+	} else if st.Trusted.IsZero() {
 		fmt.Fprintf(w, "Clock\t%s, not verified\n", st.Now.Local().Format(withZone))
 	}
 	if err := w.Flush(); err != nil {
@@ -274,6 +330,9 @@ func printBlocks(out io.Writer, st control.Status) error {
 		state := "ready"
 		if b.Scaled {
 			state = "demonstration"
+		}
+		if b.Locked {
+			state = "LOCKED: its pepper is not here"
 		}
 		if b.Damaged {
 			state = "DAMAGED: fetch it again"
@@ -299,16 +358,23 @@ func printAnswer(out io.Writer, a control.Answer, asJSON bool) error {
 	if a.Verdict.AmountMinor != nil && *a.Verdict.AmountMinor > 0 {
 		fmt.Fprintf(&b, "  %s", money.Text(*a.Verdict.AmountMinor, a.Verdict.Currency, money.English, money.Receipt))
 	}
-	fmt.Fprintf(&b, "  (%s, %s, %s)\n", a.Verdict.Outcome, a.Verdict.Reason, a.Message.Code)
+	if a.Stage == terminal.Typing {
+		fmt.Fprintf(&b, "  (%d digits)\n", a.Digits)
+	} else {
+		fmt.Fprintf(&b, "  (%s, %s, %s)\n", a.Verdict.Outcome, a.Verdict.Reason, a.Message.Code)
+	}
 	if a.Ticket != "" {
 		fmt.Fprintf(&b, "Ticket %s\n", a.Ticket)
 	}
 	if p := a.Verdict.Paid; p != nil {
 		fmt.Fprintf(&b, "Paid before: %s, terminal %s, ledger number %s\n", p.At.Local().Format(withZone), p.Terminal, p.Number)
 	}
-	if a.Receipt != nil {
+	switch {
+	case a.Stage == terminal.Trained:
+		b.WriteString("TRAINING: nothing was recorded, hand out no money\n")
+	case a.Receipt != nil:
 		fmt.Fprintf(&b, "PAID, ledger number %s, slip %s\n", a.Receipt.Number, slipWord(a.Receipt.Print))
-	} else {
+	default:
 		fmt.Fprintf(&b, "%s %s\n", strings.ReplaceAll(a.Message.Clerk, "\n", " "), strings.ReplaceAll(a.Message.Next, "\n", " "))
 	}
 	if a.Detail != "" {

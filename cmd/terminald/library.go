@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -16,6 +17,9 @@ import (
 	"grattoir/cmd/internal/cli"
 	"grattoir/configs"
 	"grattoir/device/control"
+	"grattoir/sync/uplink"
+	"grattoir/sync/wire"
+	"grattoir/validate"
 	"grattoir/validate/manifest"
 )
 
@@ -24,7 +28,9 @@ type library struct {
 	dir    string
 	linked bool // central has every file again
 	keys   manifest.Keys
+	open   func(wire.SealedPepper) (manifest.Pepper, error) // with this terminal's key
 	shelf  *manifest.Shelf
+	now    func() time.Time // newest trusted time, zero for none; nil for a terminal that has none
 	log    *slog.Logger
 
 	mu     sync.Mutex
@@ -49,7 +55,7 @@ func newLibrary(c configs.Terminal, t trust, log *slog.Logger) (*library, error)
 			}
 		}
 	}
-	return &library{dir: c.Manifests(), linked: !c.StandAlone, keys: keys, shelf: shelf, log: log, seen: map[string]*file{}}, nil
+	return &library{dir: c.Manifests(), linked: !c.StandAlone, keys: keys, open: t.identity.OpenPepper, shelf: shelf, log: log, seen: map[string]*file{}}, nil
 }
 
 // rescan opens the manifests that are new. A file that cannot be used is named and
@@ -97,7 +103,81 @@ func (l *library) rescan(ctx context.Context) error {
 		}
 	}
 	l.shelf.Unreadable(unread...)
+	l.readPeppers(list)
 	return nil
+}
+
+const pepperSuffix = ".pepper"
+
+// lackPeppers lists the blocks that answer nothing until their pepper comes.
+func (l *library) lackPeppers() []validate.BlockID {
+	var out []validate.BlockID
+	for _, b := range l.shelf.Blocks() {
+		if b.LacksPepper() {
+			out = append(out, b.Header.Block)
+		}
+	}
+	return out
+}
+
+// keepPepper stores a pepper as it came, sealed to this terminal, and opens its block with it.
+func (l *library) keepPepper(s wire.SealedPepper) error {
+	if err := uplink.WriteWhole(filepath.Join(l.dir, s.Block.String()+pepperSuffix), []byte(s.Text())); err != nil {
+		return err
+	}
+	if err := l.rescan(context.Background()); err != nil {
+		return err
+	}
+	if slices.Contains(l.lackPeppers(), s.Block) {
+		return fmt.Errorf("block %v: %w", s.Block, manifest.ErrWrongPepper)
+	}
+	return nil
+}
+
+// readPeppers gives the blocks that lack it their pepper, from the files beside them:
+// sealed to this terminal, or in clear on one that stands alone. A pepper proves itself
+// against the signed header, so a file's name does not matter.
+func (l *library) readPeppers(list []fs.DirEntry) {
+	if len(l.lackPeppers()) == 0 {
+		return
+	}
+	for _, entry := range list {
+		if !strings.HasSuffix(entry.Name(), pepperSuffix) {
+			continue
+		}
+		p, err := l.readPepper(filepath.Join(l.dir, entry.Name()))
+		if err != nil {
+			l.log.Error("pepper", "file", entry.Name(), "err", err)
+			continue
+		}
+		for _, b := range l.shelf.Blocks() {
+			if b.LacksPepper() && b.SetPepper(p) == nil {
+				l.log.Info("pepper", "file", entry.Name(), "block", b.Header.Block)
+			}
+		}
+	}
+}
+
+func (l *library) readPepper(path string) (manifest.Pepper, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return manifest.Pepper{}, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, wire.MaxSealedPepper+1))
+	if err != nil {
+		return manifest.Pepper{}, err
+	}
+	if !l.linked {
+		if p, err := manifest.ParsePepper(string(text)); err == nil {
+			return p, nil
+		}
+	}
+	sealed, err := wire.ParseSealedPepper(string(text))
+	if err != nil {
+		return manifest.Pepper{}, err
+	}
+	return l.open(sealed)
 }
 
 // file is one manifest file as it was when it was looked at.
@@ -109,7 +189,7 @@ type file struct {
 
 func (l *library) add(ctx context.Context, name string, info fs.FileInfo) *file {
 	f := &file{info: info}
-	if f.block, f.err = manifest.Open(ctx, filepath.Join(l.dir, name), l.keys); f.err != nil {
+	if f.block, f.err = manifest.Open(ctx, filepath.Join(l.dir, name), l.keys.At(l.trusted())); f.err != nil {
 		l.log.Error("manifest", "file", name, "err", f.err)
 	}
 	if f.block == nil {
@@ -127,6 +207,13 @@ func (l *library) add(ctx context.Context, name string, info fs.FileInfo) *file 
 	return f
 }
 
+func (l *library) trusted() time.Time {
+	if l.now == nil {
+		return time.Time{}
+	}
+	return l.now()
+}
+
 // date is how new the newest manifest is.
 func (l *library) date() time.Time {
 	l.mu.Lock()
@@ -139,7 +226,7 @@ func (l *library) list() []control.Block {
 	for _, b := range l.shelf.Blocks() {
 		h := b.Header
 		out = append(out, control.Block{Game: h.Game, GameCode: h.GameCode, Emission: h.Emission, Number: h.Number, ID: h.Block.String(),
-			Tickets: h.Tickets, Scaled: h.Scaled, Damaged: b.Damage() != nil, File: filepath.Base(b.Path())})
+			Tickets: h.Tickets, Scaled: h.Scaled, Damaged: b.Damage() != nil, Locked: b.LacksPepper(), File: filepath.Base(b.Path())})
 	}
 	return out
 }

@@ -31,6 +31,7 @@ import (
 	"grattoir/validate"
 	"grattoir/validate/manifest"
 	"grattoir/validate/manifest/seal"
+	"grattoir/validate/money"
 	"grattoir/validate/policy"
 	"grattoir/validate/ticket"
 )
@@ -169,6 +170,7 @@ func (w *world) sealBlock() string {
 // till is one counter with its own ledger and link.
 type till struct {
 	config configs.Terminal
+	weak   money.Amount // the policy's limit of short secrets
 	packs  [2]uint32
 	paper  *terminaltest.Printer
 	book   *ledger.Ledger
@@ -206,8 +208,9 @@ func (s *till) start(w *world) {
 		return s.way.trusted()
 	}
 	s.way = nil
-	s.book, err = openLedger(w.ctx, s.config, believed, trusted)
+	s.book, err = openLedger(w.ctx, s.config, believed, time.Now, trusted)
 	w.must(err)
+	w.must(s.book.Audit(w.ctx))
 	s.blocks, err = newLibrary(s.config, believed, quiet)
 	w.must(err)
 	w.must(s.blocks.rescan(w.ctx))
@@ -221,8 +224,10 @@ func (s *till) start(w *world) {
 		seed[i] = byte(w.rng.Uint32())
 	}
 	s.paper = terminaltest.NewPrinter()
-	s.Terminal = terminal.New(terminal.Options{Name: s.config.Name, Shelf: s.blocks.shelf, Ledger: s.book, Printer: s.paper, Central: s.way.central(), AcceptScaled: true,
-		Policy: policy.Policy{Version: "w1", Currency: "EUR", ShopLimit: 30000, ClaimDays: 30}, Now: time.Now, Trusted: trusted, Log: quiet,
+	s.Terminal = terminal.New(terminal.Options{Name: s.config.Name, Shelf: s.blocks.shelf, Ledger: journal{s.book}, Printer: s.paper, Central: s.way.central(), AcceptScaled: true,
+		Policy: func() policy.Policy {
+			return policy.Policy{Version: "w1", Currency: "EUR", ShopLimit: 30000, ClaimDays: 30, WeakLimit: s.weak}
+		}, Now: time.Now, Trusted: trusted, Log: quiet,
 		Rand: mathrand.NewChaCha8(seed)})
 	_, err = s.Recover(w.ctx)
 	w.must(err)

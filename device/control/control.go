@@ -28,11 +28,13 @@ type Answer struct {
 	Stage   terminal.Stage   `json:"stage"`
 	Entered validate.Entered `json:"entered,omitempty"`
 	Ticket  string           `json:"ticket_code,omitempty"` // public part and the secret's last two digits
+	Digits  int              `json:"digits,omitempty"`      // at the stage typing: how many hidden digits have still to be typed
 	Verdict validate.Verdict `json:"verdict"`
 	Message Message          `json:"message"`
 	Detail  string           `json:"detail,omitempty"` // for the technician
 	Receipt *Receipt         `json:"receipt,omitempty"`
-	Error   string           `json:"error,omitempty"` // stale or needs, when a payment was not tried
+	Linked  int64            `json:"linked_minor,omitempty"` // what the same identified person was paid before
+	Error   string           `json:"error,omitempty"`        // stale or needs, when a payment was not tried
 }
 
 // Message is the verdict in words.
@@ -77,8 +79,11 @@ type Status struct {
 	Unsent     Unsent    `json:"unsent"`
 	Scanner    *Fault    `json:"scanner"` // null when it works
 	Printer    *Fault    `json:"printer"`
-	Ledger     string    `json:"ledger"`  // what keeps it from committing, "" for nothing
-	Reprint    []string  `json:"reprint"` // payments whose slip may not have come out
+	Ledger     *Fault    `json:"ledger"`   // what keeps it from taking payments, null for nothing
+	Clock      *Fault    `json:"clock"`    // what is wrong with it, null for nothing; it stops no payment
+	Session    *Session  `json:"session"`  // who is signed on, null for nobody or no sign-on
+	Training   bool      `json:"training"` // nothing is recorded
+	Reprint    []string  `json:"reprint"`  // payments whose slip may not have come out
 	Page       string    `json:"page"`
 	Blocks     []Block   `json:"blocks"`
 	Damaged    []string  `json:"damaged"` // files in the manifests folder that cannot be used
@@ -116,6 +121,7 @@ type Block struct {
 	Tickets  int64  `json:"tickets"`
 	Scaled   bool   `json:"scaled"`
 	Damaged  bool   `json:"damaged"`
+	Locked   bool   `json:"locked"` // its pepper is not here
 	File     string `json:"file"`
 }
 
@@ -135,6 +141,7 @@ func Handler(opt Options) http.Handler {
 	s := &server{opt}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/check", s.check)
+	mux.HandleFunc("POST /v1/digits", s.digits)
 	mux.HandleFunc("POST /v1/pay", s.pay)
 	mux.HandleFunc("POST /v1/reprint", s.reprint)
 	mux.HandleFunc("POST /v1/rescan", s.rescan)
@@ -142,6 +149,7 @@ func Handler(opt Options) http.Handler {
 	mux.HandleFunc("GET /v1/status", s.status)
 	mux.HandleFunc("GET /v1/last", s.last)
 	mux.HandleFunc("GET /v1/slip/{number}", s.slip)
+	s.acts(mux)
 	return http.MaxBytesHandler(mux, maxBody)
 }
 
@@ -152,9 +160,15 @@ type checkRequest struct {
 	Typed bool   `json:"typed"`
 }
 
+type digitsRequest struct {
+	ID     string `json:"id"`
+	Digits string `json:"digits"`
+}
+
 type payRequest struct {
-	ID          string `json:"id"`
-	ConfirmCash bool   `json:"confirm_cash"`
+	ID          string                   `json:"id"`
+	ConfirmCash bool                     `json:"confirm_cash"`
+	Identity    *validate.Identification `json:"identity,omitempty"`
 }
 
 type reprintRequest struct {
@@ -173,12 +187,30 @@ func (s *server) check(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, s.answer(s.opt.Terminal.Check(r.Context(), terminal.Scan{Text: q.Code, Entered: entered}), nil))
 }
 
+// digits completes a code whose hidden digits are typed.
+func (s *server) digits(w http.ResponseWriter, r *http.Request) {
+	var q digitsRequest
+	if !read(w, r, &q) {
+		return
+	}
+	v, err := s.opt.Terminal.Complete(r.Context(), q.ID, q.Digits)
+	status := http.StatusOK
+	if err != nil {
+		status = http.StatusConflict
+	}
+	write(w, status, s.answer(v, err))
+}
+
 func (s *server) pay(w http.ResponseWriter, r *http.Request) {
 	var q payRequest
 	if !read(w, r, &q) {
 		return
 	}
-	v, err := s.opt.Terminal.Pay(r.Context(), q.ID, terminal.Confirmed{Cash: q.ConfirmCash})
+	v, err := s.opt.Terminal.Pay(r.Context(), q.ID, terminal.Confirmed{Cash: q.ConfirmCash, Identity: q.Identity})
+	if err != nil && !errors.Is(err, terminal.ErrStale) && !errors.Is(err, terminal.ErrNeeds) {
+		s.refuse(w, err)
+		return
+	}
 	status := http.StatusOK
 	if err != nil {
 		status = http.StatusConflict
@@ -198,7 +230,7 @@ func (s *server) reprint(w http.ResponseWriter, r *http.Request) {
 	}
 	receipt, err := s.opt.Terminal.Reprint(r.Context(), n)
 	if err != nil {
-		fail(w, http.StatusConflict, err)
+		s.refuse(w, err)
 		return
 	}
 	write(w, http.StatusOK, s.receipt(receipt, nil))
@@ -247,7 +279,11 @@ func (s *server) status(w http.ResponseWriter, _ *http.Request) {
 	st := s.opt.Status()
 	state, _ := s.opt.Terminal.State()
 	st.Unsent = Unsent{state.Unsent.Claims, int64(state.Unsent.Money), state.Unsent.Oldest}
-	st.Scanner, st.Printer, st.Ledger = s.fault(state.Scanner), s.fault(state.Printer), state.Ledger
+	st.Training = state.Training
+	if x := state.Session; x != nil {
+		st.Session = &Session{x.Operator, x.Name, x.Role, x.Since, x.Locked, int64(x.Float), x.Currency}
+	}
+	st.Scanner, st.Printer, st.Ledger, st.Clock = s.fault(state.Scanner), s.fault(state.Printer), s.fault(state.Ledger), s.fault(state.Clock)
 	st.Reprint = []string{}
 	for _, n := range state.Reprint {
 		st.Reprint = append(st.Reprint, n.String())
@@ -290,7 +326,7 @@ func (s *server) slip(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) answer(v terminal.View, err error) Answer {
-	a := Answer{ID: v.ID, Stage: v.Stage, Entered: v.Entered, Verdict: v.Verdict, Detail: v.Detail}
+	a := Answer{ID: v.ID, Stage: v.Stage, Entered: v.Entered, Verdict: v.Verdict, Detail: v.Detail, Linked: int64(v.Linked)}
 	if v.Verdict.Needs == nil {
 		a.Verdict.Needs = []validate.Need{}
 	}
@@ -300,6 +336,10 @@ func (s *server) answer(v terminal.View, err error) Answer {
 	if v.Verdict.Reason != "" {
 		text := v.Verdict.Reason.Text(s.opt.Language)
 		a.Message = Message{v.Verdict.Reason.Code(), text.Word, text.Clerk, text.Next, v.Verdict.Reason.Technician()}
+	}
+	if v.Stage == terminal.Typing {
+		text := validate.TypeDigits(v.Code.TypedDigits(), s.opt.Language)
+		a.Digits, a.Message = v.Code.TypedDigits(), Message{"", text.Word, text.Clerk, text.Next, "the layout has its secret outside the barcode"}
 	}
 	if v.Receipt != nil {
 		a.Receipt = s.receipt(*v.Receipt, v.Holding)
@@ -350,10 +390,15 @@ func read(w http.ResponseWriter, r *http.Request, into any) bool {
 }
 
 type failure struct {
-	Error string `json:"error"`
+	Error      string `json:"error"`
+	Code       string `json:"code,omitempty"` // for the phone
+	Clerk      string `json:"clerk,omitempty"`
+	Technician string `json:"technician,omitempty"`
 }
 
-func fail(w http.ResponseWriter, status int, err error) { write(w, status, failure{err.Error()}) }
+func fail(w http.ResponseWriter, status int, err error) {
+	write(w, status, failure{Error: err.Error()})
+}
 
 func write(w http.ResponseWriter, status int, v any) {
 	var b bytes.Buffer

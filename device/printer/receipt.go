@@ -112,7 +112,11 @@ func (d Desk) Changed() <-chan struct{} { return d.Device.Changed() }
 
 // Print prints the slip of a receipt.
 func (d Desk) Print(ctx context.Context, r validate.Receipt, watch func(*terminal.Fault)) (validate.PrintState, error) {
-	state, err := d.Device.Print(ctx, d.Stationery.Receipt(r), func(s State) {
+	return d.print(ctx, d.Stationery.Receipt(r), watch)
+}
+
+func (d Desk) print(ctx context.Context, slip Slip, watch func(*terminal.Fault)) (validate.PrintState, error) {
+	state, err := d.Device.Print(ctx, slip, func(s State) {
 		if f := d.Device.Status().Fault; s == StateHeld && f != nil {
 			watch(counterFault(f))
 		} else {

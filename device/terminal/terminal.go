@@ -21,7 +21,8 @@ import (
 
 // Shelf holds the manifests.
 type Shelf interface {
-	Layouts() []ticket.Layout
+	// Read reads a scan. Its errors all mean that nothing is known of the ticket.
+	Read(scan string, aim byte) (ticket.Code, error)
 	// Open says what is proven about a code. The error is a technician's detail.
 	Open(ctx context.Context, c ticket.Code) (validate.Opened, error)
 }
@@ -32,21 +33,35 @@ type Ledger interface {
 	Writable() error
 	// Allows tells whether a claim of amount fits the allowance now.
 	Allows(ctx context.Context, amount money.Amount) (bool, error)
-	// Paid returns the ticket's claim, nil when it has none.
+	// Paid returns the claim that stands on the ticket, nil when it has none.
 	Paid(ctx context.Context, t validate.TicketKey) (*validate.Receipt, error)
+	// Round is the ticket's accepted reversals so far; a claim above 0 needs central's grant.
+	Round(ctx context.Context, t validate.TicketKey) (int, error)
 	// Record commits a claim. When it returns nil the claim is durable.
 	Record(ctx context.Context, c validate.Claim) (validate.Receipt, error)
 	// Unprinted lists claims in the states sending and held, oldest first.
 	Unprinted(ctx context.Context) ([]validate.Receipt, error)
 	// Mark stores how far the paper has come.
 	Mark(ctx context.Context, n validate.EntryNumber, s validate.PrintState) error
-	// BeginCopy stores that another copy is printed, before its first byte.
+	// BeginCopy stores that the terminal prints another copy by itself, before its first
+	// byte; AppendReprint that somebody asked for one.
 	BeginCopy(ctx context.Context, n validate.EntryNumber) (validate.Receipt, error)
+	AppendReprint(ctx context.Context, n validate.EntryNumber, operator, why string) (validate.Receipt, error)
 	// Receipt returns the claim of an entry; Last the newest claims, newest first.
 	Receipt(ctx context.Context, n validate.EntryNumber) (validate.Receipt, error)
 	Last(ctx context.Context, n int) ([]validate.Receipt, error)
 	Unsent(ctx context.Context) (validate.Unsent, error)
 	// Attempts counts the failed secrets of a ticket; Failed adds one, durably.
+	// Shift is the open shift, nil for none; a Z is a closing that becomes an entry, an X
+	// is the same report of the open period and writes nothing.
+	Shift(ctx context.Context) (*validate.Shift, error)
+	OpenShift(ctx context.Context, operator string, float money.Amount, currency string) (validate.Shift, error)
+	X(ctx context.Context, kind validate.ClosingKind) (validate.Closing, error)
+	Z(ctx context.Context, kind validate.ClosingKind, operator string) (validate.Closing, error)
+	RequestReversal(ctx context.Context, r validate.Reversal) (validate.Reversal, error)
+	Training() bool
+	SetTraining(ctx context.Context, on bool, operator string) error
+	History(ctx context.Context, n int) ([]validate.Transaction, error)
 	Attempts(ctx context.Context, t validate.TicketKey) (int, error)
 	Failed(ctx context.Context, t validate.TicketKey) (int, error)
 }
@@ -59,6 +74,8 @@ type Printer interface {
 	// a fault came before the first byte: nothing was sent, the same copy may be tried
 	// again. Watch is told what holds the job meanwhile, and nil when it goes on.
 	Print(ctx context.Context, r validate.Receipt, watch func(*Fault)) (validate.PrintState, error)
+	// PrintClosing prints the slip of a closing, as Print does.
+	PrintClosing(ctx context.Context, c validate.Closing) (validate.PrintState, error)
 	// Changed is closed at the next change of Ready.
 	Changed() <-chan struct{}
 }
@@ -112,13 +129,20 @@ type Options struct {
 	Ledger       Ledger
 	Printer      Printer
 	Central      Central
-	Policy       policy.Policy
-	AcceptScaled bool             // pay demonstration blocks
-	Operator     string           // who is signed on
-	Now          func() time.Time // the device's clock, a hint
-	Trusted      func() time.Time // newest trusted time, zero for none
-	Rand         io.Reader        // of claim ids; nil is the system's randomness, a simulation gives its own
+	Policy       func() policy.Policy // what is in force now; asked once per act, so that one act sees one policy
+	AcceptScaled bool                 // pay demonstration blocks
+	Operator     string               // who pays where nobody signs on
+	Staff        Staff                // who signs on; nil for a terminal without sign-on
+	Register     Register             // of winners' identities; nil for a terminal that keeps none
+	Currency     string               // of floats and totals
+	Now          func() time.Time     // the device's clock, a hint
+	Trusted      func() time.Time     // newest trusted time, zero for none
+	Rand         io.Reader            // of claim ids; nil is the system's randomness, a simulation gives its own
 	Log          *slog.Logger
+	// LedgerFault words an error of Ledger.Writable; nil gives the verdict's words.
+	LedgerFault func(error) *Fault
+	// Clock words what is wrong with the device's clock now, nil for nothing.
+	Clock func() *Fault
 	// Step, when set, is called after each durable or visible step of a claim, with its
 	// name. Crash tests kill the program there.
 	Step func(name string)
@@ -131,9 +155,12 @@ type Terminal struct {
 	queue chan struct{}
 
 	// Of Recover and then of Run's goroutine only.
+	said     map[string]string                            // what the log was told of a read that fails again and again
 	doubtful map[validate.EntryNumber]bool                // their next copy is a DUPLICATA
 	begun    map[validate.EntryNumber]bool                // given to the printer in this run
 	unmarked map[validate.EntryNumber]validate.PrintState // out, but not stored as such
+
+	closings []validate.Closing // slips of closings that wait, guarded by mu
 
 	receipts map[string]View // paid views of this run by id, guarded by act
 
@@ -148,8 +175,14 @@ type State struct {
 	Scanner *Fault // nil when the scanner works
 	Printer *Fault // nil when the printer is ready
 	Unsent  validate.Unsent
-	Ledger  string                 // what keeps the ledger from committing, "" for nothing
+	Ledger  *Fault                 // what keeps the ledger from taking payments, nil for nothing
+	Clock   *Fault                 // what is wrong with the clock, nil for nothing; it stops no payment
 	Reprint []validate.EntryNumber // newest payments whose slip may not have come out
+
+	SignOn   bool     // somebody must be signed on before anything is paid
+	Session  *Session // who is signed on, nil for nobody or no sign-on
+	Training bool     // nothing is recorded
+	Batch    *Batch   // the tickets being collected, nil for none
 }
 
 // Stage is what the counter shows.
@@ -157,8 +190,10 @@ type Stage string
 
 const (
 	Idle    Stage = "idle"
+	Typing  Stage = "typing" // the code's hidden digits have still to be typed
 	Verdict Stage = "verdict"
 	Paid    Stage = "paid"
+	Trained Stage = "trained" // a payment that was played in training mode
 )
 
 // View is the ticket on the counter.
@@ -173,8 +208,11 @@ type View struct {
 	Receipt *validate.Receipt
 	Holding *Fault // what holds the slip now
 	Entered validate.Entered
+	Linked  money.Amount // what the same identified person was paid before
 
-	ownerEpoch int64 // the right by which a claim of it is made
+	policy     policy.Policy // of the act that made the verdict
+	ownerEpoch int64         // the right by which a claim of it is made
+	round      int           // the round that a claim of it would have
 }
 
 // New makes a terminal that shows the idle page. Run starts its printing.
@@ -182,14 +220,23 @@ func New(opt Options) *Terminal {
 	if opt.Step == nil {
 		opt.Step = func(string) {}
 	}
+	if opt.LedgerFault == nil {
+		opt.LedgerFault = notWritable
+	}
+	if opt.Clock == nil {
+		opt.Clock = func() *Fault { return nil }
+	}
 	if opt.Rand == nil {
 		opt.Rand = rand.Reader
 	}
 	return &Terminal{opt: opt, queue: make(chan struct{}, 1), changed: make(chan struct{}),
-		doubtful: map[validate.EntryNumber]bool{}, begun: map[validate.EntryNumber]bool{}, unmarked: map[validate.EntryNumber]validate.PrintState{},
+		said: map[string]string{}, doubtful: map[validate.EntryNumber]bool{}, begun: map[validate.EntryNumber]bool{}, unmarked: map[validate.EntryNumber]validate.PrintState{},
 		receipts: map[string]View{},
-		state:    State{View: View{Stage: Idle, At: opt.Now()}, Printer: opt.Printer.Ready()}}
+		state:    State{View: View{Stage: Idle, At: opt.Now()}, Printer: opt.Printer.Ready(), Training: opt.Ledger.Training(), SignOn: opt.Staff != nil}}
 }
+
+// policy is what is in force now. An act asks it once and keeps the answer in its view.
+func (t *Terminal) policy() policy.Policy { return t.opt.Policy() }
 
 // State gives a snapshot and a channel that is closed at the next change.
 func (t *Terminal) State() (State, <-chan struct{}) {
@@ -213,25 +260,47 @@ func (t *Terminal) ScannerFault(f *Fault) { t.change(func(s *State) { s.Scanner 
 // refresh reads again what the status line shows.
 func (t *Terminal) refresh(ctx context.Context) {
 	unsent, err := t.opt.Ledger.Unsent(ctx)
-	if err != nil {
-		t.opt.Log.Error("cannot count unsent claims", "err", err)
-	}
-	trouble := ""
+	t.say("cannot count unsent claims", err)
+	var trouble *Fault
 	if err := t.opt.Ledger.Writable(); err != nil {
-		trouble = err.Error()
+		trouble = t.opt.LedgerFault(err)
+		t.say("nothing can be paid", err)
+	} else {
+		t.say("nothing can be paid", nil)
 	}
 	var reprint []validate.EntryNumber
 	list, err := t.opt.Ledger.Last(ctx, 10)
-	if err != nil {
-		t.opt.Log.Error("cannot read the newest payments", "err", err)
-	}
+	t.say("cannot read the newest payments", err)
 	for _, r := range list {
 		if r.Print == validate.Unknown {
 			reprint = append(reprint, r.Number)
 		}
 	}
-	ready := t.opt.Printer.Ready()
-	t.change(func(s *State) { s.Unsent, s.Ledger, s.Printer, s.Reprint = unsent, trouble, ready, reprint })
+	ready, clock := t.opt.Printer.Ready(), t.opt.Clock()
+	t.change(func(s *State) {
+		s.Unsent, s.Ledger, s.Clock, s.Printer, s.Reprint = unsent, trouble, clock, ready, reprint
+	})
+}
+
+// say tells the log of an error that is met every few seconds, once: a disk that is in
+// trouble must not be filled with words about it. No error makes the next one new.
+func (t *Terminal) say(what string, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if was := t.said[what]; text != was && err != nil {
+		t.opt.Log.Error(what, "err", err)
+	} else if text != was {
+		t.opt.Log.Info("over: "+what, "err", was)
+	}
+	t.said[what] = text
+}
+
+// notWritable words an error of the ledger as the verdict does.
+func notWritable(err error) *Fault {
+	r := validate.LedgerNotWritable
+	return &Fault{Code: r.Code(), ClerkFR: r.Text(money.French).Clerk, ClerkEN: r.Text(money.English).Clerk, Technician: r.Technician() + " (" + err.Error() + ")"}
 }
 
 // newID makes a claim id: 128 random bits.

@@ -27,6 +27,11 @@ type counter struct {
 	printer *terminaltest.Printer
 	central *terminaltest.Central
 	log     *strings.Builder
+	limits  policy.Policy // in force now
+	asked   int           // how often it was asked
+
+	staff    *terminaltest.Staff    // nil for none
+	register *terminaltest.Register // nil for none
 
 	mu    sync.Mutex
 	steps []string
@@ -37,18 +42,27 @@ var noon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 func newCounter() *counter {
 	now := func() time.Time { return noon }
 	c := &counter{shelf: terminaltest.NewShelf(), ledger: terminaltest.NewLedger("T-1", now), printer: terminaltest.NewPrinter(),
-		central: terminaltest.NewCentral(), log: &strings.Builder{}}
+		central: terminaltest.NewCentral(), log: &strings.Builder{},
+		limits: policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 30000, ConfirmCashPrize: 10000, ConfirmCashTotal: 12000,
+			IdentityPrize: 200000, IdentityTotalOver: 30000, ClaimDays: 30}}
 	c.restart()
 	return c
 }
 
 // restart makes a new terminal over what is left after a power cut.
 func (c *counter) restart() {
-	c.Terminal = terminal.New(terminal.Options{Name: "T-1", Shelf: c.shelf, Ledger: c.ledger, Printer: c.printer, Central: c.central,
-		Policy: policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 30000, ConfirmCashPrize: 10000, IdentityPrize: 200000, ClaimDays: 30},
+	opt := terminal.Options{Name: "T-1", Shelf: c.shelf, Ledger: c.ledger, Printer: c.printer, Central: c.central, Currency: "EUR",
+		Policy: func() policy.Policy { c.asked++; return c.limits },
 		Now:    func() time.Time { return noon }, Trusted: func() time.Time { return noon },
 		Log: slog.New(slog.NewTextHandler(c.log, nil)), Operator: "marie",
-		Step: func(s string) { c.mu.Lock(); c.steps = append(c.steps, s); c.mu.Unlock() }})
+		Step: func(s string) { c.mu.Lock(); c.steps = append(c.steps, s); c.mu.Unlock() }}
+	if c.staff != nil {
+		opt.Staff = c.staff
+	}
+	if c.register != nil {
+		opt.Register = c.register
+	}
+	c.Terminal = terminal.New(opt)
 }
 
 // runs starts printing until the test ends or stop is called.
@@ -196,6 +210,25 @@ func TestSecondPaymentIsAlreadyPaidHereAlsoAfterARestart(t *testing.T) {
 			t.Fatal("paid twice")
 		}
 		c.restart()
+	}
+}
+
+// TestReversedTicketIsPaidAgainWithCentralsGrantOnly: its first payment was taken back,
+// and the pack's owner alone may not pay it again.
+func TestReversedTicketIsPaidAgainWithCentralsGrantOnly(t *testing.T) {
+	c := newCounter()
+	code := c.ticket(t, 1, 8, 2000)
+	v := c.pay(t, c.check(code))
+	c.ledger.Reverse(v.Opened.Key())
+	if v = c.check(code); v.Verdict.Reason != validate.NeedsCentral {
+		t.Fatalf("%+v", v.Verdict)
+	}
+	c.central.Set(func(s *terminal.Standing) { s.Right = validate.RightGrant })
+	if v = c.pay(t, c.check(code)); v.Stage != terminal.Paid || v.Receipt.Round != 1 {
+		t.Fatalf("%s %+v", v.Stage, v.Verdict)
+	}
+	if v = c.check(code); v.Verdict.Reason != validate.AlreadyPaidHere {
+		t.Fatalf("%+v", v.Verdict)
 	}
 }
 
@@ -564,5 +597,79 @@ func TestPackThatIsNotActiveIsNotPaid(t *testing.T) {
 	}
 	if v = c.pay(t, v); v.Stage == terminal.Paid {
 		t.Fatal("paid")
+	}
+}
+
+// twoPart puts a ticket of a two-part layout on the shelf.
+func (c *counter) twoPart(t testing.TB, amount money.Amount) ticket.Code {
+	t.Helper()
+	c.shelf = terminaltest.NewShelf(ticket.G40(), ticket.MI18())
+	c.restart()
+	code, err := ticket.Make(ticket.MI18(), "399", 123, 17, "04711")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.shelf.Add(code, validate.Opened{Block: validate.BlockID{7}, Game: "bingo", GameName: "Bingo", Currency: "EUR", Tier: 3, Amount: amount})
+	return code
+}
+
+func TestTwoPartCodeIsScannedThenTypedThenPaid(t *testing.T) {
+	c := newCounter()
+	code := c.twoPart(t, 2000)
+	v := c.Check(context.Background(), terminal.Scan{Text: code.Digits()[:13], AIM: 'C', Entered: validate.Scanned})
+	if v.Stage != terminal.Typing || v.Verdict.Outcome != validate.Again || v.Code.TypedDigits() != 5 || v.Detail != "" {
+		t.Fatalf("%+v", v)
+	}
+	if paid, err := c.Pay(context.Background(), v.ID, terminal.Confirmed{Cash: true}); err != nil || paid.Stage == terminal.Paid {
+		t.Fatalf("paid half a code: %+v %v", paid, err)
+	}
+	if _, err := c.Complete(context.Background(), "another", "04711"); !errors.Is(err, terminal.ErrStale) {
+		t.Fatalf("digits for another ticket: %v", err)
+	}
+	half, err := c.Complete(context.Background(), v.ID, "0471")
+	if err != nil || half.Stage != terminal.Typing || !strings.Contains(half.Detail, "4 hidden digits") || half.ID != v.ID {
+		t.Fatalf("%+v %v", half, err)
+	}
+	done, err := c.Complete(context.Background(), v.ID, "04711")
+	if err != nil || done.Verdict.Reason != validate.Winner || done.Entered != validate.TwoPart || done.ID != v.ID {
+		t.Fatalf("%+v %v", done, err)
+	}
+	if _, err := c.Complete(context.Background(), v.ID, "04711"); !errors.Is(err, terminal.ErrStale) {
+		t.Errorf("digits for a whole code: %v", err)
+	}
+	if paid := c.pay(t, done); paid.Stage != terminal.Paid || c.ledger.Claims()[0].Entered != validate.TwoPart {
+		t.Fatalf("%+v", paid)
+	}
+	if strings.Contains(c.log.String(), "04711") {
+		t.Error("the log shows the hidden digits")
+	}
+}
+
+func TestWrongHiddenDigitsAreCountedAndLockTheTicket(t *testing.T) {
+	c := newCounter()
+	code := c.twoPart(t, 2000)
+	try := func(digits string) validate.Reason {
+		v := c.Check(context.Background(), terminal.Scan{Text: code.Digits()[:13]})
+		v, err := c.Complete(context.Background(), v.ID, digits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.Verdict.Reason
+	}
+	for n := range validate.MaxAttempts {
+		if r := try(fmt.Sprintf("%05d", n)); r != validate.NotAuthentic {
+			t.Fatalf("try %d: %s", n+1, r)
+		}
+	}
+	if r := try("04711"); r != validate.TooManyAttempts {
+		t.Errorf("the right digits after %d wrong ones: %s", validate.MaxAttempts, r)
+	}
+}
+
+func TestFirstPartOfAGameThatIsNotHereAsksForNoDigits(t *testing.T) {
+	c := newCounter()
+	c.twoPart(t, 2000)
+	if v := c.Check(context.Background(), terminal.Scan{Text: "3017620422003"}); v.Stage != terminal.Verdict || v.Verdict.Reason != validate.GameUnknown {
+		t.Errorf("a bottle's code: %s, %+v", v.Stage, v.Verdict)
 	}
 }

@@ -68,6 +68,7 @@ func (c *Central) API() http.Handler {
 	mux.HandleFunc("GET "+wire.PathFeed, c.known(c.serveFeed))
 	mux.HandleFunc("GET "+wire.PathSnapshot, c.known(c.serveSnapshot))
 	mux.HandleFunc("GET "+wire.PathBlocks+"{sha256}", c.known(c.serveBlock))
+	mux.HandleFunc("GET "+wire.PathPeppers+"{block}", c.known(c.servePepper))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, wireError(wire.KindNotFound, "no such request: this program knows protocol %d", wire.Protocol))
 	})

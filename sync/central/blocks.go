@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"grattoir/sync/wire"
 	"grattoir/validate"
 	"grattoir/validate/manifest"
@@ -58,12 +56,18 @@ func scanBlock(row scanner) (Block, error) {
 	if err != nil {
 		return b, err
 	}
-	if len(id) != len(b.ID) {
-		return b, fmt.Errorf("block id of %d bytes", len(id))
+	if b.ID, err = blockID(id); err != nil {
+		return b, err
 	}
-	b.ID = validate.BlockID(id)
 	b.Published, err = wire.ParseTime(published)
 	return b, err
+}
+
+func blockID(raw []byte) (id validate.BlockID, err error) {
+	if len(raw) != len(id) {
+		return id, fmt.Errorf("block id of %d bytes", len(raw))
+	}
+	return validate.BlockID(raw), nil
 }
 
 // querier is a transaction or the readers.
@@ -103,22 +107,29 @@ func (c *Central) BlockTiers(ctx context.Context, id validate.BlockID) ([]manife
 
 // Publish copies a manifest into the folder, verifies the copy whole against the seal
 // keys, and lists it in a new snapshot. Publishing a file again changes nothing. A
-// manifest that needs a pepper is refused, because central could prove no claim of it.
+// manifest that needs a pepper is refused without it, because central could prove no
+// claim of it; the pepper of an issue before is known already.
 func (c *Central) Publish(ctx context.Context, path string) (Block, error) {
-	b, err := c.publish(ctx, path)
+	return c.PublishWithPepper(ctx, path, manifest.Pepper{})
+}
+
+// PublishWithPepper publishes a block whose secrets are short, with its pepper. Central
+// keeps it, and gives it, sealed, to the terminals that own packs of the block.
+func (c *Central) PublishWithPepper(ctx context.Context, path string, pepper manifest.Pepper) (Block, error) {
+	b, err := c.publish(ctx, path, pepper)
 	if err != nil {
 		return Block{}, fmt.Errorf("publish %s: %w", filepath.Base(path), err)
 	}
 	return b, nil
 }
 
-func (c *Central) publish(ctx context.Context, path string) (_ Block, err error) {
+func (c *Central) publish(ctx context.Context, path string, pepper manifest.Pepper) (_ Block, err error) {
 	temp, sum, size, err := c.copyBlock(path)
 	if err != nil {
 		return Block{}, err
 	}
 	defer func() { err = errors.Join(err, removeIfThere(temp)) }()
-	h, err := c.verifyBlock(ctx, temp)
+	h, err := c.verifyBlock(ctx, temp, &pepper)
 	if err != nil {
 		return Block{}, err
 	}
@@ -133,7 +144,12 @@ func (c *Central) publish(ctx context.Context, path string) (_ Block, err error)
 	if err != nil {
 		return Block{}, err
 	}
-	// The file is in place before the row that names it: a cut leaves a file nobody asks for.
+	// The files are in place before the row that names them: a cut leaves what nobody asks for.
+	if h.NeedsPepper() {
+		if err := c.keepPepper(h.Block, pepper); err != nil {
+			return Block{}, err
+		}
+	}
 	if err := moveInto(temp, c.blockPath(sum)); err != nil {
 		return Block{}, err
 	}
@@ -151,7 +167,7 @@ func (c *Central) publish(ctx context.Context, path string) (_ Block, err error)
 		if err := insertBlock(ctx, tx, b); err != nil {
 			return err
 		}
-		return c.addSnapshot(ctx, tx)
+		return c.relist(ctx, tx)
 	})
 	if err == nil {
 		c.opt.Log.Info("block published", "block", b.ID, "game", b.Game, "sha256", b.SHA256)
@@ -209,7 +225,9 @@ func (c *Central) keyRing() (manifest.Keys, error) {
 	return manifest.NewKeys(1, public...)
 }
 
-func (c *Central) verifyBlock(ctx context.Context, path string) (manifest.Header, error) {
+// verifyBlock proves a file whole. Where the block needs a pepper and none is given, it
+// is the one that is kept.
+func (c *Central) verifyBlock(ctx context.Context, path string, pepper *manifest.Pepper) (manifest.Header, error) {
 	ring, err := c.keyRing()
 	if err != nil {
 		return manifest.Header{}, err
@@ -221,8 +239,17 @@ func (c *Central) verifyBlock(ctx context.Context, path string) (manifest.Header
 	if err != nil {
 		return manifest.Header{}, err
 	}
-	if m.Header.Pepper {
-		return manifest.Header{}, fmt.Errorf("%w: layout %s needs a pepper, and central could prove no claim of it", ErrRefused, m.Header.Layout.Name)
+	if m.Header.NeedsPepper() && *pepper == (manifest.Pepper{}) {
+		if *pepper, err = c.pepper(m.Header.Block); errors.Is(err, ErrNotFound) {
+			return manifest.Header{}, fmt.Errorf("%w: layout %s needs the block's pepper, or central could prove no claim of it: give its file with --pepper", ErrRefused, m.Header.Layout.Name)
+		} else if err != nil {
+			return manifest.Header{}, err
+		}
+	}
+	if *pepper != (manifest.Pepper{}) {
+		if err := m.SetPepper(*pepper); err != nil {
+			return manifest.Header{}, err
+		}
 	}
 	return m.Header, m.Verify(ctx, func(int) {})
 }
@@ -252,47 +279,6 @@ func insertBlock(ctx context.Context, tx *sql.Tx, b Block) error {
 	return err
 }
 
-// addSnapshot signs the next snapshot over what is published now.
-func (c *Central) addSnapshot(ctx context.Context, tx *sql.Tx) error {
-	blocks, err := listBlocks(ctx, tx)
-	if err != nil {
-		return err
-	}
-	s := wire.Snapshot{Issued: c.opt.Now()}
-	if err := tx.QueryRowContext(ctx, "SELECT coalesce(max(version), 0) + 1 FROM snapshots").Scan(&s.Version); err != nil {
-		return err
-	}
-	for _, b := range blocks {
-		s.Blocks = append(s.Blocks, wire.Block{SHA256: b.SHA256, Size: b.Size, GameCode: b.GameCode, Reader: b.MinReader})
-	}
-	signed, err := note.Sign(&note.Note{Text: s.Text()}, c.keys.signer)
-	if err != nil {
-		return fmt.Errorf("sign the snapshot: %w", err)
-	}
-	if len(signed) > wire.MaxAnswer {
-		return fmt.Errorf("%w: the snapshot would have %d bytes, at most %d", ErrRefused, len(signed), wire.MaxAnswer)
-	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO snapshots(version, issued, note) VALUES(?, ?, ?)", s.Version, wire.FormatTime(s.Issued), string(signed))
-	return err
-}
-
-// firstSnapshot gives a new central version 1, which lists nothing.
-func (c *Central) firstSnapshot(ctx context.Context) error {
-	return c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		var n int
-		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM snapshots").Scan(&n); err != nil || n > 0 {
-			return err
-		}
-		return c.addSnapshot(ctx, tx)
-	})
-}
-
-// Snapshot is the newest snapshot, a signed note over wire.Snapshot's text.
-func (c *Central) Snapshot(ctx context.Context) (version int64, signed string, err error) {
-	err = c.store.read.QueryRowContext(ctx, "SELECT version, note FROM snapshots ORDER BY version DESC LIMIT 1").Scan(&version, &signed)
-	return version, signed, err
-}
-
 // block gives an open manifest of a published block, by its highest serial.
 func (c *Central) block(ctx context.Context, id validate.BlockID) (*manifest.Block, error) {
 	var serial int64
@@ -315,6 +301,12 @@ func (c *Central) block(ctx context.Context, id validate.BlockID) (*manifest.Blo
 		return nil, err
 	}
 	m, err := manifest.Open(ctx, c.blockPath(sum), ring)
+	if err == nil && m.Header.NeedsPepper() {
+		var pepper manifest.Pepper
+		if pepper, err = c.pepper(id); err == nil {
+			err = m.SetPepper(pepper)
+		}
+	}
 	if err != nil {
 		if m != nil {
 			err = errors.Join(err, m.Close())

@@ -103,7 +103,7 @@ func withDefaults(opt Options) Options {
 }
 
 func open(ctx context.Context, opt Options) (_ *Central, err error) {
-	for _, dir := range []string{opt.Dir, filepath.Join(opt.Dir, "keys"), filepath.Join(opt.Dir, "blocks"), filepath.Join(opt.Dir, "seal-keys")} {
+	for _, dir := range []string{opt.Dir, filepath.Join(opt.Dir, "keys"), filepath.Join(opt.Dir, "blocks"), filepath.Join(opt.Dir, "peppers"), filepath.Join(opt.Dir, "seal-keys")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, err
 		}
@@ -121,7 +121,7 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 	if c.store, err = openStore(ctx, filepath.Join(opt.Dir, "central.db")); err != nil {
 		return nil, err
 	}
-	if err := c.firstSnapshot(ctx); err != nil {
+	if err := c.store.change(ctx, c.relist); err != nil {
 		return nil, errors.Join(err, c.store.close())
 	}
 	newest, err := c.newestFeed(ctx)

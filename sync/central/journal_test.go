@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -44,7 +45,8 @@ func TestUploadCreditsProvenClaimsAndCountersignsTheHead(t *testing.T) {
 	}
 }
 
-// TestUploadTakesTheTerminalsOwnLedger: what sync/ledger writes is what central proves.
+// TestUploadTakesTheTerminalsOwnLedger: what sync/ledger writes is what central proves,
+// and it knows every kind.
 func TestUploadTakesTheTerminalsOwnLedger(t *testing.T) {
 	w := newWorld(t)
 	d := w.enrolled(t, "T-1")
@@ -55,12 +57,24 @@ func TestUploadTakesTheTerminalsOwnLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	if _, err := l.OpenShift(t.Context(), "marie", 10_000, "EUR"); err != nil {
+		t.Fatal(err)
+	}
 	for i, x := range w.winners(10, 19) {
 		_, err := l.Record(t.Context(), validate.Claim{ID: fmt.Sprintf("%032x", i+1), Ticket: validate.TicketKey{Block: w.block.ID, Pack: x.code.Pack, Number: x.code.Number},
 			Secret: x.code, Tier: x.tier, Amount: tiers[x.tier-1].Amount, Currency: "EUR", OwnerEpoch: 1, Entered: validate.Scanned, FirstCheck: noon})
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+	first := validate.EntryNumber{Epoch: 1, Seq: 2}
+	_, err1 := l.AppendReprint(t.Context(), first, "marie", "lost")
+	_, err2 := l.RequestReversal(t.Context(), validate.Reversal{ID: fmt.Sprintf("%032x", 77), Number: first, Reason: validate.WrongTicket, Operator: "marie", Manager: "paul"})
+	err3 := l.ReversalAnswer(t.Context(), fmt.Sprintf("%032x", 77), false, "the slip is signed")
+	_, err4 := l.CloseShift(t.Context(), ledger.Ending{Operator: "marie"})
+	_, err5 := l.Z(t.Context(), validate.DayClosing, ledger.Ending{Operator: "marie"})
+	if err := errors.Join(err1, err2, err3, err4, err5, l.SetTraining(t.Context(), true, "marie")); err != nil {
+		t.Fatal(err)
 	}
 	if err := l.Lines(t.Context(), 1, 0, func(_ int64, line []byte) error { d.lines = append(d.lines, string(line)); return nil }); err != nil {
 		t.Fatal(err)

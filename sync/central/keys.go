@@ -24,6 +24,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"grattoir/sync/ledger"
+	"grattoir/validate/manifest"
 )
 
 const (
@@ -284,7 +285,7 @@ func (c *Central) SealKeys() ([]string, error) {
 			return nil, err
 		}
 		line := string(bytes.TrimSpace(text))
-		if _, err := note.NewVerifier(line); err != nil {
+		if _, err := manifest.ParseKey(line); err != nil {
 			return nil, fmt.Errorf("seal-keys/%s: %w", filepath.Base(name), err)
 		}
 		if !slices.Contains(list, line) {
@@ -294,17 +295,18 @@ func (c *Central) SealKeys() ([]string, error) {
 	return list, nil
 }
 
-// TrustSealKey lets a key, in note format, sign the manifests that terminals accept.
-// Terminals get it when they enrol. It returns false when the key was trusted already.
+// TrustSealKey lets a key, as manifest.ParseKey reads it, sign the manifests that
+// terminals accept. Terminals get it when they enrol. The same key with another last day
+// takes its place. It returns false when it was trusted like this already.
 func (c *Central) TrustSealKey(public string) (added bool, err error) {
 	public = strings.TrimSpace(public)
-	v, err := note.NewVerifier(public)
+	key, err := manifest.ParseKey(public)
 	if err != nil {
-		return false, fmt.Errorf("seal key: %w (want a line as name+hash+key, made by central key new)", err)
+		return false, fmt.Errorf("seal key: %w", err)
 	}
 	trusted, err := c.SealKeys()
 	if err != nil || slices.Contains(trusted, public) {
 		return false, err
 	}
-	return true, writeWhole(filepath.Join(c.opt.Dir, "seal-keys", fmt.Sprintf("%08x.pub", v.KeyHash())), []byte(public+"\n"), 0o644)
+	return true, writeWhole(filepath.Join(c.opt.Dir, "seal-keys", key.Hash()+".pub"), []byte(public+"\n"), 0o644)
 }

@@ -54,7 +54,10 @@ func (c *Central) prove(ctx context.Context, l line, blocks blockSet) (proof, er
 		return p.against(wire.UnknownKind, "entry version %d is of a newer program", l.entry.Version), nil
 	}
 	if l.entry.Kind != ledger.KindClaim {
-		return p.against(wire.UnknownKind, "kind %.64q is of a newer program", l.entry.Kind), nil
+		if text := unreadable(l.entry); text != "" {
+			return p.against(wire.UnknownKind, "%s", text), nil
+		}
+		return p, nil // stored, and nothing to credit
 	}
 	var err error
 	if p.claim, err = l.entry.Claim(); err != nil {
@@ -81,6 +84,35 @@ func (c *Central) prove(ctx context.Context, l line, blocks blockSet) (proof, er
 	}
 	p.opened = true
 	return p.compare(tier, block.Header), nil
+}
+
+// unreadable says why an entry that is no claim is not read here, "" when it is.
+func unreadable(e ledger.Entry) string {
+	var err error
+	switch e.Kind {
+	case ledger.KindShiftOpen:
+		_, err = e.ShiftOpen()
+	case ledger.KindReversal:
+		_, err = e.Reversal()
+	case ledger.KindReversalAnswer:
+		_, err = e.ReversalAnswer()
+	case ledger.KindReprint:
+		_, err = e.Reprint()
+	case ledger.KindTraining:
+		_, err = e.Training()
+	case ledger.KindBlocks:
+		_, err = e.Blocks()
+	case ledger.KindClosing:
+		_, err = e.Closing()
+	case ledger.KindArchive:
+		_, err = e.Archive()
+	default:
+		return fmt.Sprintf("kind %.64q is of a newer program", e.Kind)
+	}
+	if err != nil {
+		return fmt.Sprintf("the body of the %s is of a newer program", e.Kind)
+	}
+	return ""
 }
 
 // scratched makes the code of a claimed ticket from its opening, or says why there is none.
@@ -119,6 +151,9 @@ func (p proof) compare(tier int, h manifest.Header) proof {
 func (in *intake) judge(ctx context.Context, l line) error {
 	p := l.proof
 	if !p.isClaim {
+		if p.kind == "" {
+			return nil
+		}
 		return in.conflict(ctx, l, p)
 	}
 	right, err := in.right(ctx, p.claim)

@@ -20,8 +20,19 @@ const EntryVersion = 1
 // Kind is what an entry records.
 type Kind string
 
-// KindClaim is a payment, with a ClaimBody.
-const KindClaim Kind = "claim"
+// The kinds of entries; bodies.go has the bodies of those that are no claims. A kind is
+// never given another body: a later body is another kind.
+const (
+	KindClaim          Kind = "claim"           // a payment, ClaimBody
+	KindShiftOpen      Kind = "shift-open"      // somebody begins a shift, ShiftOpenBody
+	KindReversal       Kind = "reversal"        // a payment is to be taken back, ReversalBody
+	KindReversalAnswer Kind = "reversal-answer" // central's answer arrived, ReversalAnswerBody
+	KindReprint        Kind = "reprint"         // another copy of a slip begins, ReprintBody
+	KindTraining       Kind = "training"        // training begins or ends, TrainingBody
+	KindBlocks         Kind = "blocks"          // what blocks are called, BlocksBody
+	KindClosing        Kind = "closing"         // a Z, validate.ClosingFacts
+	KindArchive        Kind = "archive"         // an archive was made, ArchiveBody
+)
 
 // Hash is the SHA-256 of an entry's line.
 type Hash [sha256.Size]byte

@@ -45,7 +45,7 @@ func (l *Ledger) SignHead(ctx context.Context, why HeadReason) error {
 // signHead needs the lock. After a commit in doubt it signs nothing: the entry may be gone
 // after a power cut, and a head must not outlive it.
 func (l *Ledger) signHead(ctx context.Context, why HeadReason) error {
-	if l.opt.Sign == nil || l.seq <= 0 {
+	if l.opt.Sign == nil || l.seq == 0 || l.inDoubt {
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx)

@@ -11,13 +11,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mattn/go-sqlite3"
-	"golang.org/x/sys/unix"
 
 	"grattoir/validate"
 	"grattoir/validate/money"
@@ -46,6 +47,13 @@ type Options struct {
 	// Reserve is the free space in bytes below which nothing is paid, so that what was
 	// paid can still be marked, read and sent.
 	Reserve int64
+	// Zone is the shop's, for the names of closings; nil is UTC.
+	Zone *time.Location
+	// AuditFirst keeps payments until Audit has found every claim: for a program that
+	// calls it.
+	AuditFirst bool
+
+	hooks hooks
 }
 
 // Allowance bounds what may be paid without central's acknowledgement. Zero means no
@@ -64,8 +72,15 @@ var (
 	ErrLocked = errors.New("another process has the ledger open")
 	// ErrDamaged means that the file does not hold what it should.
 	ErrDamaged = errors.New("the ledger is damaged")
+	// ErrGone means that the file is empty or away, though this terminal had a ledger. It is
+	// an ErrDamaged too.
+	ErrGone = fmt.Errorf("%w: it is empty or gone, though this terminal had one", ErrDamaged)
 	// ErrNotWritable means that no claim can be committed now.
 	ErrNotWritable = errors.New("the ledger cannot commit")
+	// ErrRound means that the ticket is at another round.
+	ErrRound = errors.New("the ticket is at another round")
+	// ErrTraining means that training is on, in which nothing is paid.
+	ErrTraining = errors.New("training is on: nothing is paid")
 	// ErrNotFound means that the ledger has no such entry.
 	ErrNotFound = errors.New("no such entry")
 )
@@ -86,6 +101,12 @@ type Ledger struct {
 	waiting map[int64]bool  // entries of the current epoch whose slip waits
 
 	allowance *Allowance // central's, nil before its first acknowledgement
+	training  bool
+
+	audited atomic.Bool
+	inDoubt bool                  // a commit ended in an error: the end of the chain is not known
+	sick    atomic.Pointer[error] // why nothing is paid any more, see seen
+	file    os.FileInfo           // the file that was opened
 }
 
 // Head is the end of the journal.
@@ -102,20 +123,20 @@ func (l *Ledger) Head() Head {
 	return Head{l.epoch, l.seq, l.prev}
 }
 
-// Writable is nil when a claim could be committed now.
+// Writable is nil when a claim could be committed now. TroubleOf classes its error, but
+// for ErrTraining.
 func (l *Ledger) Writable() error {
-	l.mu.Lock()
-	err := l.certain()
-	l.mu.Unlock()
-	if err != nil {
+	if err := l.sickness(); err != nil {
 		return err
 	}
-	var fs unix.Statfs_t
-	if err := unix.Statfs(l.opt.Path, &fs); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotWritable, err)
+	disk := l.onDisk() // it often explains the doubt
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := errors.Join(disk, l.certain(), l.held()); err != nil {
+		return err
 	}
-	if free := int64(fs.Bavail) * int64(fs.Bsize); free < l.opt.Reserve {
-		return fmt.Errorf("%w: %d MB free on its disk, paying stops below %d MB: free some space", ErrNotWritable, free>>20, l.opt.Reserve>>20)
+	if l.training {
+		return ErrTraining
 	}
 	return nil
 }
@@ -125,7 +146,7 @@ func (l *Ledger) Writable() error {
 // stored as sending. When it returns nil the claim is on disk, and only then may
 // anything say that the ticket is paid. Recording the same claim id again returns the
 // first receipt. The errors are ErrPaid, with the receipt of the claim that stands in
-// the way, ErrAllowance and ErrNotWritable.
+// the way, ErrAllowance, ErrRound, ErrTraining and ErrNotWritable.
 func (l *Ledger) Record(ctx context.Context, c validate.Claim) (validate.Receipt, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,60 +154,52 @@ func (l *Ledger) Record(ctx context.Context, c validate.Claim) (validate.Receipt
 	if err != nil {
 		return validate.Receipt{}, err
 	}
-	body, err := encodeJSON(claimBody(c, opening))
-	if err != nil {
-		return validate.Receipt{}, err
-	}
 	slip, err := encodeJSON(c.Slip)
 	if err != nil {
 		return validate.Receipt{}, err
 	}
-	// The transaction is not tied to ctx: once begun it ends by itself within
-	// milliseconds, and a caller who left must not leave doubt behind.
-	ctx = context.WithoutCancel(ctx)
-	tx, err := l.db.BeginTx(ctx, nil)
-	if err != nil {
-		return validate.Receipt{}, fmt.Errorf("%w: %w", ErrNotWritable, err)
+	if l.training {
+		return validate.Receipt{}, ErrTraining
 	}
-	defer func() { _ = tx.Rollback() }()
-	if r, err := l.standing(ctx, tx, c); err != nil {
-		return r, err
-	} else if r.ID != "" {
-		return r, nil
+	var r validate.Receipt
+	before := l.seq
+	err = l.write(ctx, func(ctx context.Context, w *writing) error {
+		var err error
+		if r, err = l.standing(ctx, w.tx, c); err != nil || r.ID != "" {
+			return err
+		}
+		if u := l.counts; !l.bound().allows(u, c.Amount) {
+			return fmt.Errorf("%w: %d claims of %d minor units above the acknowledged entry %d", ErrAllowance, u.Claims, u.Money, u.Acked)
+		}
+		r, err = w.claim(ctx, c, opening, slip)
+		return err
+	})
+	if errors.Is(err, ErrPaid) {
+		return r, err // the claim that stands in the way
 	}
-	if u := l.counts; !l.bound().allows(u, c.Amount) {
-		return validate.Receipt{}, fmt.Errorf("%w: %d claims of %d minor units above the acknowledged entry %d", ErrAllowance, u.Claims, u.Money, u.Acked)
-	}
-	line, m, err := l.line(KindClaim, body)
 	if err != nil {
 		return validate.Receipt{}, err
 	}
-	hash := hashLine(line)
-	seq := l.seq + 1
-	for _, q := range []struct {
-		text string
-		args []any
-	}{
-		{"INSERT INTO entries(epoch, seq, kind, line, hash) VALUES(?, ?, ?, ?, ?)", []any{l.epoch, seq, KindClaim, line, hash[:]}},
-		{"INSERT INTO claims(block, pack, ticket, round, epoch, seq) VALUES(?, ?, ?, ?, ?, ?)",
-			[]any{c.Ticket.Block[:], c.Ticket.Pack, c.Ticket.Number, c.Round, l.epoch, seq}},
-		{"INSERT INTO prints(epoch, seq, state, copies, amount, slip) VALUES(?, ?, ?, 1, ?, ?)", []any{l.epoch, seq, validate.Sending, int64(c.Amount), slip}},
-	} {
-		if _, err := tx.ExecContext(ctx, q.text, q.args...); err != nil {
-			return validate.Receipt{}, fmt.Errorf("%w: %w", ErrNotWritable, err)
-		}
+	if l.seq != before { // appended, not found
+		l.waiting[l.seq] = true
+		l.counts.Claims++
+		l.counts.Money += c.Amount
 	}
-	if err := tx.Commit(); err != nil {
-		l.doubt(ctx, err)
-		return validate.Receipt{}, fmt.Errorf("%w: %w", ErrNotWritable, err)
+	return r, nil
+}
+
+// claim appends the entry of a claim with its ticket's row and its print job.
+func (w *writing) claim(ctx context.Context, c validate.Claim, opening, slip []byte) (validate.Receipt, error) {
+	n, m, err := w.append(ctx, KindClaim, claimBody(c, opening))
+	if err != nil {
+		return validate.Receipt{}, err
 	}
-	l.seq, l.prev = seq, hash
-	l.waiting[seq] = true
-	l.count(c.Amount, m.Device)
-	close(l.changed)
-	l.changed = make(chan struct{})
-	return validate.Receipt{Claim: c, Number: validate.EntryNumber{Epoch: l.epoch, Seq: seq}, Terminal: l.opt.Terminal,
-		At: m.Device, Trusted: m.Trusted, Print: validate.Sending, Copies: 1}, nil
+	if _, err := w.exec(ctx, "INSERT INTO claims(block, pack, ticket, round, epoch, seq) VALUES(?, ?, ?, ?, ?, ?)",
+		c.Ticket.Block[:], c.Ticket.Pack, c.Ticket.Number, c.Round, n.Epoch, n.Seq); err != nil {
+		return validate.Receipt{}, err
+	}
+	_, err = w.exec(ctx, "INSERT INTO prints(epoch, seq, state, copies, amount, slip) VALUES(?, ?, ?, 1, ?, ?)", n.Epoch, n.Seq, validate.Sending, int64(c.Amount), slip)
+	return validate.Receipt{Claim: c, Number: n, Terminal: w.l.opt.Terminal, At: m.Device, Trusted: m.Trusted, Print: validate.Sending, Copies: 1}, err
 }
 
 // doubt is called when a commit returned an error. A full disk is none: SQLite has
@@ -194,20 +207,19 @@ func (l *Ledger) Record(ctx context.Context, c validate.Claim) (validate.Receipt
 // have reached the disk, or may be readable and not durable: the next Open tells, and
 // until then this process appends nothing, so that no number gets two bodies.
 func (l *Ledger) doubt(ctx context.Context, err error) {
-	before := l.seq
-	l.seq = -1
+	l.inDoubt = true
 	var code sqlite3.Error
 	if !errors.As(err, &code) || code.Code != sqlite3.ErrFull && code.Code != sqlite3.ErrBusy {
 		return
 	}
 	var now int64
-	if err := l.db.QueryRowContext(ctx, "SELECT coalesce(max(seq), 0) FROM entries WHERE epoch = ?", l.epoch).Scan(&now); err == nil && now == before {
-		l.seq = before
+	if err := l.db.QueryRowContext(ctx, "SELECT coalesce(max(seq), 0) FROM entries WHERE epoch = ?", l.epoch).Scan(&now); err == nil && now == l.seq {
+		l.inDoubt = false
 	}
 }
 
 func (l *Ledger) opening(c validate.Claim) ([]byte, error) {
-	if err := l.certain(); err != nil {
+	if err := errors.Join(l.sickness(), l.certain(), l.held()); err != nil {
 		return nil, err
 	}
 	if len(c.ID) != 32 || c.Ticket.Block == (validate.BlockID{}) || c.Tier < 1 || c.Amount <= 0 {
@@ -219,12 +231,13 @@ func (l *Ledger) opening(c validate.Claim) ([]byte, error) {
 	return l.opt.ClaimKey.Seal(c.ID, c.Ticket, c.Round, c.Secret.Secret())
 }
 
-// standing looks for a claim of the same ticket and round. A claim with the same id is the answer.
+// standing looks for a claim of the same ticket and round. A claim with the same id is
+// the answer. A round that no accepted reversal opened would be a second payment.
 func (l *Ledger) standing(ctx context.Context, tx *sql.Tx, c validate.Claim) (validate.Receipt, error) {
 	r, err := l.receipt(ctx, tx, ofTicket+" AND c.round = ?", c.Ticket.Block[:], c.Ticket.Pack, c.Ticket.Number, c.Round)
 	switch {
 	case errors.Is(err, ErrNotFound):
-		return validate.Receipt{}, nil
+		return validate.Receipt{}, mayClaimRound(ctx, tx, c)
 	case err != nil:
 		return validate.Receipt{}, fmt.Errorf("%w: %w", ErrNotWritable, err)
 	case r.ID == c.ID:
@@ -247,15 +260,15 @@ func (l *Ledger) Allows(ctx context.Context, amount money.Amount) (bool, error) 
 	return err == nil && l.Allowance().allows(u, amount), err
 }
 
-// line makes the next entry's line.
-func (l *Ledger) line(kind Kind, body []byte) ([]byte, Moment, error) {
+// line makes the line of an entry that follows prev.
+func (l *Ledger) line(seq int64, prev Hash, kind Kind, body []byte) ([]byte, Moment, error) {
 	m := l.opt.Moment()
 	m.Device = m.Device.UTC().Truncate(time.Millisecond)
 	if y := m.Device.Year(); y < 0 || y > 9999 {
 		m.Device = time.Time{} // a clock gone wild; the time is a hint, the entry is not
 	}
-	e := Entry{Version: EntryVersion, Terminal: l.opt.Terminal, Epoch: l.epoch, Seq: l.seq + 1, Boot: m.Boot, MonoMS: m.Mono.Milliseconds(),
-		Time: timeText(m.Device), Trusted: timeText(m.Trusted), Kind: kind, Body: body, Prev: l.prev.String()}
+	e := Entry{Version: EntryVersion, Terminal: l.opt.Terminal, Epoch: l.epoch, Seq: seq, Boot: m.Boot, MonoMS: m.Mono.Milliseconds(),
+		Time: timeText(m.Device), Trusted: timeText(m.Trusted), Kind: kind, Body: body, Prev: prev.String()}
 	line, err := e.encode()
 	if err == nil && len(line) > maxLine {
 		err = fmt.Errorf("an entry of %d bytes, at most %d", len(line), maxLine)
@@ -269,15 +282,6 @@ func (l *Ledger) Unsent(context.Context) (validate.Unsent, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.counts, nil
-}
-
-// count adds a claim that was just committed.
-func (l *Ledger) count(amount money.Amount, at time.Time) {
-	if l.counts.Oldest.IsZero() {
-		l.counts.Oldest = at
-	}
-	l.counts.Claims++
-	l.counts.Money += amount
 }
 
 // loadCounts counts the unsent claims and the slips that wait, at open and after an
@@ -322,9 +326,11 @@ func (l *Ledger) unsent(ctx context.Context, q querier) (validate.Unsent, error)
 	return u, err
 }
 
-// Paid returns the claim of the ticket's highest round, nil when it has none.
+// Paid returns the claim that stands on the ticket, nil when it has none: also after its
+// reversal was accepted. The ticket may then be paid in Round, with a grant from central.
 func (l *Ledger) Paid(ctx context.Context, t validate.TicketKey) (*validate.Receipt, error) {
-	r, err := l.receipt(ctx, l.read, ofTicket+" ORDER BY c.round DESC LIMIT 1", t.Block[:], t.Pack, t.Number)
+	r, err := l.receipt(ctx, l.read, ofTicket+` AND NOT EXISTS (SELECT 1 FROM reversals r WHERE r.claim_epoch = c.epoch AND r.claim_seq = c.seq
+		AND r.state = 'accepted') ORDER BY c.round DESC LIMIT 1`, t.Block[:], t.Pack, t.Number)
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil
 	}
@@ -378,7 +384,7 @@ func (l *Ledger) receipts(ctx context.Context, q querier, where string, args ...
 	}
 	rows, err := q.QueryContext(ctx, "SELECT e.epoch, e.seq, e.line, p.state, p.copies, p.slip FROM "+from+" WHERE "+where, args...)
 	if err != nil {
-		return nil, err
+		return nil, l.seen(err)
 	}
 	defer rows.Close()
 	var list []validate.Receipt
@@ -386,14 +392,14 @@ func (l *Ledger) receipts(ctx context.Context, q querier, where string, args ...
 		var r validate.Receipt
 		var line, slip []byte
 		if err := rows.Scan(&r.Number.Epoch, &r.Number.Seq, &line, &r.Print, &r.Copies, &slip); err != nil {
-			return nil, err
+			return nil, l.seen(err)
 		}
 		if err := fillReceipt(&r, line, slip); err != nil {
-			return nil, fmt.Errorf("%w: entry %v: %w", ErrDamaged, r.Number, err)
+			return nil, l.seen(fmt.Errorf("%w: entry %v: %w", ErrDamaged, r.Number, err))
 		}
 		list = append(list, r)
 	}
-	return list, rows.Err()
+	return list, l.seen(rows.Err())
 }
 
 func fillReceipt(r *validate.Receipt, line, slip []byte) error {
@@ -428,24 +434,11 @@ func (l *Ledger) Mark(ctx context.Context, n validate.EntryNumber, state validat
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	res, err := l.db.ExecContext(ctx, "UPDATE prints SET state = ? WHERE epoch = ? AND seq = ? AND state IN ('sending', 'held', 'unknown')", state, n.Epoch, n.Seq)
-	if err := oneRow(res, err, "mark entry %v %s", n, state); err != nil {
+	if err := oneRow(res, l.seen(err), "mark entry %v %s", n, state); err != nil {
 		return err
 	}
 	l.wait(n, state == validate.Sending || state == validate.Held)
 	return nil
-}
-
-// BeginCopy stores, before its first byte is sent, that another copy of the slip is
-// printed, and returns the receipt that says which: from copy 2 on it is a DUPLICATA.
-func (l *Ledger) BeginCopy(ctx context.Context, n validate.EntryNumber) (validate.Receipt, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	res, err := l.db.ExecContext(ctx, "UPDATE prints SET state = 'sending', copies = copies + 1 WHERE epoch = ? AND seq = ?", n.Epoch, n.Seq)
-	if err := oneRow(res, err, "begin a copy of entry %v", n); err != nil {
-		return validate.Receipt{}, err
-	}
-	l.wait(n, true)
-	return l.Receipt(ctx, n)
 }
 
 // wait keeps the set of slips that wait.
@@ -481,7 +474,7 @@ func (l *Ledger) Failed(ctx context.Context, t validate.TicketKey) (int, error) 
 	err := l.db.QueryRowContext(ctx, `INSERT INTO attempts(block, pack, ticket, failed) VALUES(?, ?, ?, 1)
 		ON CONFLICT(block, pack, ticket) DO UPDATE SET failed = failed + 1 RETURNING failed`, t.Block[:], t.Pack, t.Number).Scan(&n)
 	if err != nil {
-		return 0, fmt.Errorf("count a failed secret: %w", err)
+		return 0, fmt.Errorf("count a failed secret: %w", l.seen(err))
 	}
 	return n, nil
 }
@@ -493,7 +486,7 @@ func (l *Ledger) Attempts(ctx context.Context, t validate.TicketKey) (int, error
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
-	return n, err
+	return n, l.seen(err)
 }
 
 // Terminal is whose ledger it is.
@@ -504,7 +497,11 @@ func (l *Ledger) Terminal() string { return l.opt.Terminal }
 func (l *Ledger) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return errors.Join(l.signHead(context.Background(), HeadStop), l.read.Close(), l.db.Close(), l.lock.release())
+	var signed error
+	if l.sickness() == nil {
+		signed = l.signHead(context.Background(), HeadStop)
+	}
+	return errors.Join(signed, l.read.Close(), l.db.Close(), l.lock.release())
 }
 
 // clean makes a name safe for a message.

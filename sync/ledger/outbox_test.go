@@ -182,7 +182,7 @@ func TestCommitInDoubtIsNotShownToCentral(t *testing.T) {
 	l := openTest(t, options(t.TempDir()))
 	record(t, l, claim(t, 1))
 	a := ackAt(t, l, 1, noon)
-	l.seq = -1 // as Record leaves it
+	l.inDoubt = true // as Record leaves it
 	if _, got, _, err := l.Pending(ctx, 10); !errors.Is(err, ErrNotWritable) || got != nil {
 		t.Errorf("Pending: %d lines, %v", len(got), err)
 	}
@@ -286,7 +286,7 @@ func TestKilledWhileAcknowledgingKeepsEveryMarkItNamed(t *testing.T) {
 		return func() int64 {
 			head := l.Head().Seq
 			c := claim(t, int(head%1000))
-			c.Round, c.ID = int(head/1000), fmt.Sprintf("%032x", head+1)
+			c.Ticket.Pack, c.ID = 123+uint32(head/1000), fmt.Sprintf("%032x", head+1)
 			record(t, l, c)
 			a := ackAt(t, l, head+1, noon)
 			a.AllowanceClaims = head + 1 // so that mark and allowance can be seen to move together

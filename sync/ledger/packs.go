@@ -52,7 +52,7 @@ func (l *Ledger) ApplyFeed(ctx context.Context, items []wire.FeedItem, next int6
 			continue
 		}
 		if err := l.applyItem(ctx, tx, item); err != nil {
-			return fmt.Errorf("feed item %d (%.40q): %w", item.Seq, item.Kind, err)
+			return fmt.Errorf("feed item %d (%.40q): %w", item.Seq, item.Kind, l.seen(err))
 		}
 	}
 	if next <= cursor {
@@ -173,7 +173,7 @@ func (l *Ledger) Pack(ctx context.Context, gameCode string, pack uint32) (wire.P
 	case errors.Is(err, sql.ErrNoRows) || err == nil && p.Last < pack:
 		return wire.PackItem{}, false, nil
 	case err != nil:
-		return wire.PackItem{}, false, fmt.Errorf("pack %d of game code %.16q: %w", pack, gameCode, err)
+		return wire.PackItem{}, false, fmt.Errorf("pack %d of game code %.16q: %w", pack, gameCode, l.seen(err))
 	}
 	return p, true, nil
 }
@@ -207,7 +207,7 @@ func (l *Ledger) PaidElsewhere(ctx context.Context, t validate.TicketKey) (*vali
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("payment elsewhere of ticket %d of pack %d: %w", t.Number, t.Pack, err)
+		return nil, fmt.Errorf("payment elsewhere of ticket %d of pack %d: %w", t.Number, t.Pack, l.seen(err))
 	}
 	var err1, err2 error
 	p.At, err1 = parseTime(at)

@@ -47,6 +47,7 @@ var migrations = [][]string{
 		`CREATE TABLE heads(epoch INTEGER NOT NULL, seq INTEGER NOT NULL, hash BLOB NOT NULL, signature BLOB NOT NULL, why TEXT NOT NULL,
 		PRIMARY KEY(epoch, seq)) STRICT, WITHOUT ROWID`,
 	},
+	closingTables,
 }
 
 // runSteps brings a file of one schema version to that of the last step.

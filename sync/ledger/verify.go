@@ -84,6 +84,11 @@ func walk(ctx context.Context, q querier, epoch, from int64, use func(row) error
 	if err != nil {
 		return err
 	}
+	return walkTo(ctx, q, epoch, from, upTo, use)
+}
+
+// walkTo is walk up to an entry.
+func walkTo(ctx context.Context, q querier, epoch, from, upTo int64, use func(row) error) error {
 	for from <= upTo {
 		list, err := page(ctx, q, epoch, from-1, upTo)
 		if err != nil || len(list) == 0 {
@@ -104,13 +109,15 @@ type Check struct {
 	Entries int64
 	Claims  int64
 	Money   money.Amount
-	Head    Head // of the current epoch
+	// Closings are those in the journal; each one's totals are what its entries come to.
+	Closings int64
+	Head     Head // of the current epoch
 }
 
 // Verify walks the whole chain of each journal epoch: every line is an entry of this
 // terminal, numbers run without a gap, each carries the hash of the one before, claims,
-// print jobs and entries agree, signed heads and acknowledgements lie on the chain, and
-// the tables are those this program makes. It verifies no signature, which is Prove's,
+// print jobs, closings, reversals and entries agree, signed heads and acknowledgements lie
+// on the chain, and the tables are those this program makes. It verifies no signature, which is Prove's,
 // and it cannot see entries cut off at the end. What stands beside the chain (how far
 // paper came, packs, failed secrets) proves nothing and is not proven.
 func (l *Ledger) Verify(ctx context.Context) (Check, error) {
@@ -141,6 +148,7 @@ func verify(ctx context.Context, q querier, steps [][]string) (walked, error) {
 	if err != nil {
 		return w, err
 	}
+	closings := newCloseChecker(q, len(steps))
 	for _, epoch := range list {
 		m, err := readMarks(ctx, q, len(steps), epoch)
 		if err != nil {
@@ -150,7 +158,7 @@ func verify(ctx context.Context, q querier, steps [][]string) (walked, error) {
 		if err != nil {
 			return w, fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
-		v := verifier{q: q, terminal: w.terminal, epoch: epoch, check: &w.check, want: want}
+		v := verifier{q: q, terminal: w.terminal, epoch: epoch, check: &w.check, want: want, closings: closings}
 		if err := walk(ctx, q, epoch, 1, func(r row) error { return v.entry(ctx, r) }); err != nil {
 			return w, err
 		}
@@ -160,6 +168,10 @@ func verify(ctx context.Context, q querier, steps [][]string) (walked, error) {
 		m.head = Head{epoch, v.seq, v.prev}
 		w.check.Head = m.head
 		w.marks = append(w.marks, m)
+	}
+	w.check.Closings = closings.closings
+	if err := closings.done(ctx, w.check.Head); err != nil {
+		return w, err
 	}
 	return w, verifyCounts(ctx, q, len(steps), w.check)
 }
@@ -221,6 +233,7 @@ type verifier struct {
 	prev     Hash
 	check    *Check
 	want     map[int64]Hash // what signed heads name; each is taken out when it is met
+	closings *closeChecker  // over all epochs
 }
 
 func (v *verifier) entry(ctx context.Context, r row) error {
@@ -242,10 +255,11 @@ func (v *verifier) entry(ctx context.Context, r row) error {
 	delete(v.want, r.seq)
 	v.seq, v.prev = r.seq, own
 	v.check.Entries++
-	if e.Kind != KindClaim {
-		return nil
+	err = v.closings.entry(ctx, e)
+	if err == nil && e.Kind == KindClaim {
+		err = v.claim(ctx, e)
 	}
-	if err := v.claim(ctx, e); err != nil {
+	if err != nil {
 		return fmt.Errorf("%w: entry %d-%d: %w", ErrDamaged, v.epoch, r.seq, err)
 	}
 	return nil

@@ -101,7 +101,7 @@ func (i Identity) store(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := writeWhole(filepath.Join(dir, identityName), append(text, '\n')); err != nil {
+	if err := WriteWhole(filepath.Join(dir, identityName), append(text, '\n')); err != nil {
 		return fmt.Errorf("store the identity: %w", err)
 	}
 	if err := os.Remove(filepath.Join(dir, pendingName)); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -133,7 +133,7 @@ func pending(dir, code string) (keyPEM, csrPEM string, err error) {
 	}
 	kept := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Headers: map[string]string{codeHeader: mark}, Bytes: request})
 	keyText := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
-	if err := writeWhole(path, append(kept, keyText...)); err != nil {
+	if err := WriteWhole(path, append(kept, keyText...)); err != nil {
 		return "", "", err
 	}
 	return string(keyText), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: request})), nil

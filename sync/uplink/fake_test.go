@@ -33,6 +33,7 @@ import (
 	"grattoir/sync/ledger"
 	"grattoir/sync/wire"
 	"grattoir/validate"
+	"grattoir/validate/policy"
 	"grattoir/validate/ticket"
 )
 
@@ -359,7 +360,9 @@ func (c *fake) publish(content []byte) string {
 		c.blocks[name] = content
 		c.snapshot.Version++
 		c.snapshot.Issued = c.now()
-		c.snapshot.Blocks = append(c.snapshot.Blocks, wire.Block{SHA256: name, Size: int64(len(content)), GameCode: "00399", Reader: 1})
+		n := uint32(len(c.snapshot.Blocks)) // a hundred packs each, one block a day
+		c.snapshot.Blocks = append(c.snapshot.Blocks, wire.Block{SHA256: name, Size: int64(len(content)), GameCode: "00399", Reader: 1,
+			FirstPack: 1 + 100*n, LastPack: 100 + 100*n, Published: policy.Date{Year: 2026, Month: 11, Day: 1 + int(n)}})
 	})
 	return name
 }

@@ -49,5 +49,6 @@ func (u *Uplink) hear(ctx context.Context) (rest, error) {
 		return rest{}, fmt.Errorf("%w: %d feed items, none after %d", ErrAnswer, len(f.Items), cursor)
 	}
 	u.heard()
+	signal(u.packs)
 	return rest{now: true}, nil
 }

@@ -111,6 +111,7 @@ func (u *Uplink) fetch(ctx context.Context) (rest, error) {
 		} else {
 			u.opt.Log.Info("block", "sha256", b.SHA256, "game_code", b.GameCode, "bytes", b.Size)
 			u.opt.OnBlocks()
+			signal(u.packs)
 		}
 		if ctx.Err() != nil {
 			return rest{}, ctx.Err()

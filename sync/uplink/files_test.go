@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"grattoir/sync/wire"
+	"grattoir/validate/policy"
 )
 
 // noise is content that never repeats, so that a misplaced piece shows.
@@ -244,7 +245,7 @@ func TestStalledDownloadIsGivenUpAndGoneOnWith(t *testing.T) {
 func TestSnapshotThatMayNotBeBelievedChangesNothing(t *testing.T) {
 	content := noise(1000)
 	sum := sha256.Sum256(content)
-	block := wire.Block{SHA256: hex.EncodeToString(sum[:]), Size: 1000, GameCode: "00399", Reader: 1}
+	block := wire.Block{SHA256: hex.EncodeToString(sum[:]), Size: 1000, GameCode: "00399", Reader: 1, LastPack: 9, Published: policy.Date{Year: 2026, Month: 11, Day: 30}}
 	with := func(edit func(*wire.Block)) wire.Snapshot {
 		b := block
 		edit(&b)

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"grattoir/sync/ledger"
+	"grattoir/validate/manifest"
 )
 
 // Identity is who a terminal is to central, and whom it believes: its key and
@@ -170,7 +171,7 @@ func (f identityFile) identity() (Identity, error) {
 		return id, fmt.Errorf("central's key: %w", err)
 	}
 	for n, k := range f.SealKeys {
-		if _, err := note.NewVerifier(k); err != nil {
+		if _, err := manifest.ParseKey(k); err != nil {
 			return id, fmt.Errorf("seal key %d of %d: %w", n+1, len(f.SealKeys), err)
 		}
 	}
@@ -230,9 +231,9 @@ func parseKey(text string) (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
-// writeWhole stores a file so that after any cut the name has the old content or the
+// WriteWhole stores a file so that after any cut the name has the old content or the
 // new one, whole: a file beside it, synced, renamed, and the folder synced.
-func writeWhole(path string, content []byte) (err error) {
+func WriteWhole(path string, content []byte) (err error) {
 	tmp := path + ".new"
 	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {

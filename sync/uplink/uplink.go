@@ -22,6 +22,7 @@ import (
 
 	"grattoir/sync/ledger"
 	"grattoir/sync/wire"
+	"grattoir/validate"
 )
 
 // Ledger is what the uplink needs of the record of money. *ledger.Ledger is one, and its
@@ -68,6 +69,10 @@ type Options struct {
 	Program  string       // name and version, for central's reports
 	// Faults gives the codes of what does not work on the terminal now, nil for none.
 	Faults func() []string
+	// Peppers lists the blocks here that lack their pepper, and KeepPepper stores one that
+	// came, still sealed to this terminal. Nil for a terminal that takes none.
+	Peppers    func() []validate.BlockID
+	KeepPepper func(wire.SealedPepper) error
 	// OnBlocks is called when a new block file has become visible, nil for nobody. The
 	// snapshot comes into force after it has returned.
 	OnBlocks func()
@@ -80,6 +85,7 @@ const (
 	LaneJournal Lane = "journal" // entries to central
 	LaneFeed    Lane = "feed"    // packs and payments elsewhere from central
 	LaneFiles   Lane = "files"   // snapshot and blocks from central
+	LanePeppers Lane = "peppers" // peppers of blocks with short secrets from central
 	LaneHello   Lane = "hello"   // how the terminal is, to central
 )
 
@@ -145,6 +151,7 @@ type Uplink struct {
 	floor  time.Time // newest signed time known before the start
 
 	fresh chan struct{} // there is a newer snapshot
+	packs chan struct{} // packs or blocks have come, maybe with a pepper to ask for
 	nudge chan struct{} // moved was set
 
 	mu         sync.Mutex // guards what follows
@@ -177,7 +184,7 @@ func New(o Options) (*Uplink, error) {
 		return nil, errors.New("uplink: no folder for blocks")
 	}
 	o.fill()
-	u := &Uplink{opt: o, id: o.Identity, fresh: make(chan struct{}, 1), nudge: make(chan struct{}, 1), faults: map[Lane]Fault{}}
+	u := &Uplink{opt: o, id: o.Identity, fresh: make(chan struct{}, 1), packs: make(chan struct{}, 1), nudge: make(chan struct{}, 1), faults: map[Lane]Fault{}}
 	if u.floor, err = o.Ledger.SignedTime(context.Background()); err != nil {
 		return nil, err
 	}
@@ -207,6 +214,9 @@ func (o *Options) fill() {
 	if o.Faults == nil {
 		o.Faults = func() []string { return nil }
 	}
+	if o.Peppers == nil {
+		o.Peppers = func() []validate.BlockID { return nil }
+	}
 	if o.OnBlocks == nil {
 		o.OnBlocks = func() {}
 	}
@@ -218,7 +228,7 @@ func (u *Uplink) Run(ctx context.Context) error {
 	defer u.client.close()
 	var lanes sync.WaitGroup
 	j := journal{Uplink: u, at: -1, max: firstRun}
-	for name, step := range map[Lane]step{LaneJournal: j.step, LaneFeed: u.hear, LaneFiles: u.fetch, LaneHello: u.hello} {
+	for name, step := range map[Lane]step{LaneJournal: j.step, LaneFeed: u.hear, LaneFiles: u.fetch, LanePeppers: u.fetchPeppers, LaneHello: u.hello} {
 		lanes.Go(func() { u.work(ctx, name, step) })
 	}
 	lanes.Wait()
@@ -452,7 +462,7 @@ func (u *Uplink) Status() Status {
 	if err := errors.Join(err1, err2, err3, err4); err != nil && u.faults[LaneJournal].Code == "" {
 		s.Faults = append(s.Faults, Fault{Code: CodeStore, Lane: LaneJournal, Text: clip(err.Error(), 400), At: u.opt.Now(), Tries: 1})
 	}
-	order := []Lane{LaneJournal, LaneFeed, LaneFiles, LaneHello}
+	order := []Lane{LaneJournal, LaneFeed, LaneFiles, LanePeppers, LaneHello}
 	slices.SortFunc(s.Faults, func(a, b Fault) int { return slices.Index(order, a.Lane) - slices.Index(order, b.Lane) })
 	return s
 }

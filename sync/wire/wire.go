@@ -6,11 +6,13 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"grattoir/validate"
+	"grattoir/validate/policy"
 )
 
 // Protocol is the number both sides name in every message. Additive fields never raise it.
@@ -39,6 +41,7 @@ const (
 	PathFeed     = "/v1/feed"     // GET ?after=N&wait=S -> Feed
 	PathSnapshot = "/v1/snapshot" // GET -> signed note
 	PathBlocks   = "/v1/blocks/"  // GET PathBlocks+SHA256, Range and If-Range
+	PathPeppers  = "/v1/peppers/" // GET PathPeppers+block id -> PepperAnswer
 )
 
 // EnrolRequest asks for a certificate. The key never leaves the device.
@@ -91,6 +94,9 @@ type HelloAnswer struct {
 	// central that sends none. It carries signed time and the allowance to a terminal
 	// that has nothing to upload.
 	Ack string `json:"ack,omitempty"`
+	// Region is where the terminal stands, "" for nowhere in particular. Blocks that were
+	// delivered there are the next it wants after those of its own packs.
+	Region string `json:"region,omitempty"`
 }
 
 // Upload sends journal lines as they were written, in order, without a gap, from the
@@ -198,12 +204,64 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("central: %s: %s", e.Kind, e.Text) }
 
-// Block is a block file as the snapshot lists it.
+// Block is a block file as the snapshot lists it, with what a terminal must know to
+// choose between blocks before it has any of them.
 type Block struct {
-	SHA256   string
-	Size     int64
-	GameCode string
-	Reader   int // oldest manifest format version a reader must know
+	SHA256    string
+	Size      int64
+	GameCode  string
+	Reader    int    // oldest manifest format version a reader must know
+	FirstPack uint32 // of the packs it holds
+	LastPack  uint32
+	Published policy.Date // day on which central first published an issue of it
+	DropAfter policy.Date // last day on which it is wanted, zero while the emission is open
+	Regions   []string    // of the terminals that its packs were delivered to, sorted
+}
+
+// ValidRegion tells whether a text names a region: 1 to 16 of a-z, 0-9 and -, not
+// beginning or ending with -.
+func ValidRegion(r string) bool {
+	return len(r) >= 1 && len(r) <= 16 && strings.Trim(r, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" && strings.Trim(r, "-") == r
+}
+
+// line is the block as the snapshot's text has it; "-" stands for what there is none of.
+func (b Block) line() string {
+	drop, regions := "-", "-"
+	if !b.DropAfter.IsZero() {
+		drop = b.DropAfter.String()
+	}
+	if len(b.Regions) > 0 {
+		regions = strings.Join(slices.Compact(slices.Sorted(slices.Values(b.Regions))), ",")
+	}
+	return fmt.Sprintf("block %s %d %s %d %d %d %s %s %s\n", b.SHA256, b.Size, b.GameCode, b.Reader, b.FirstPack, b.LastPack, b.Published, drop, regions)
+}
+
+func parseBlock(line string) (b Block, err error) {
+	var published, drop, regions string
+	if _, err := fmt.Sscanf(line, "block %64s %d %s %d %d %d %s %s %s", &b.SHA256, &b.Size, &b.GameCode, &b.Reader, &b.FirstPack, &b.LastPack,
+		&published, &drop, &regions); err != nil {
+		return b, err
+	}
+	if b.LastPack < b.FirstPack {
+		return b, fmt.Errorf("packs %d to %d", b.FirstPack, b.LastPack)
+	}
+	if b.Published, err = policy.ParseDate(published); err != nil {
+		return b, err
+	}
+	if drop != "-" {
+		if b.DropAfter, err = policy.ParseDate(drop); err != nil {
+			return b, err
+		}
+	}
+	if regions != "-" {
+		b.Regions = strings.Split(regions, ",")
+	}
+	for _, r := range b.Regions {
+		if !ValidRegion(r) {
+			return b, fmt.Errorf("region %.20q", r)
+		}
+	}
+	return b, nil
 }
 
 // Snapshot is what central publishes to all terminals, signed whole. Its version only rises.
@@ -218,7 +276,7 @@ func (s Snapshot) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "grattoir snapshot v1\nversion %d\nissued %s\nblocks %d\n", s.Version, FormatTime(s.Issued), len(s.Blocks))
 	for _, x := range s.Blocks {
-		fmt.Fprintf(&b, "block %s %d %s %d\n", x.SHA256, x.Size, x.GameCode, x.Reader)
+		b.WriteString(x.line())
 	}
 	return b.String()
 }
@@ -246,8 +304,8 @@ func ParseSnapshot(text string) (Snapshot, error) {
 		return s, fmt.Errorf("snapshot: %w: %d blocks announced", ErrText, n)
 	}
 	for i := range n {
-		var x Block
-		if _, err := fmt.Sscanf(lines[4+i], "block %64s %d %s %d", &x.SHA256, &x.Size, &x.GameCode, &x.Reader); err != nil {
+		x, err := parseBlock(lines[4+i])
+		if err != nil {
 			return s, fmt.Errorf("snapshot line %d: %w: %w", 5+i, ErrText, err)
 		}
 		s.Blocks = append(s.Blocks, x)

@@ -4,13 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	"database/sql"
 	"database/sql/driver"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
@@ -29,8 +27,12 @@ var (
 	ErrNotInBlock = errors.New("no such ticket in this block")
 	// ErrNotAuthentic means that the secret opens no tier of this ticket.
 	ErrNotAuthentic = errors.New("the secret does not belong to this ticket")
+	// ErrPartial means a code whose hidden digits were not typed yet.
+	ErrPartial = errors.New("its hidden digits have still to be typed")
 	// ErrNeedsPepper means that the block's secrets are short and its pepper was not given.
 	ErrNeedsPepper = errors.New("this block needs its pepper")
+	// ErrWrongPepper means a pepper of another block, or a damaged one.
+	ErrWrongPepper = errors.New("this is not the block's pepper")
 	// ErrReaderTooOld means that the file was made for a newer program.
 	ErrReaderTooOld = errors.New("manifest needs a newer program")
 )
@@ -53,14 +55,15 @@ type Block struct {
 	Header Header
 
 	path    string
-	pepper  Pepper
+	pepper  atomic.Pointer[Pepper] // nil until it is known
 	groups  []Hash
 	damage  error
 	hurt    atomic.Bool // a look-up has met damage that opening could not see
 	mu      sync.Mutex  // one connection, one statement at a time
-	db      *sql.DB
-	chunkAt *sql.Stmt
-	leaves  *sql.Stmt
+	file    *file
+	closed  bool
+	chunkAt *sqlite3.SQLiteStmt
+	leaves  *sqlite3.SQLiteStmt
 }
 
 // Open opens the manifest at path, checks its header's signatures against the ring
@@ -83,29 +86,29 @@ func open(ctx context.Context, path string, keys Keys) (*Block, error) {
 	} else if !info.Mode().IsRegular() {
 		return nil, errors.New("not a regular file")
 	}
-	db := sql.OpenDB(connector{path})
-	db.SetMaxOpenConns(1)
-	b := &Block{path: path, db: db}
-	if err := b.readHeader(ctx, keys); err != nil {
-		_ = db.Close()
-		return nil, err
+	f, err := openFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w (or it never was a manifest): %w", ErrDamaged, err)
+	}
+	b := &Block{path: path, file: f}
+	if err := b.readHeader(keys); err != nil {
+		return nil, errors.Join(err, f.close())
 	}
 	b.damage = b.prepare(ctx)
 	return b, b.damage
 }
 
-func (b *Block) readHeader(ctx context.Context, keys Keys) error {
-	var id int
-	if err := b.db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
+func (b *Block) readHeader(keys Keys) error {
+	var id, notes, size int64
+	if err := b.file.row("PRAGMA application_id", nil, &id); err != nil {
 		return fmt.Errorf("%w (or it never was a manifest): %w", ErrDamaged, err)
 	}
 	if id != ApplicationID {
 		return fmt.Errorf("%w (or it never was a manifest): application id %#x", ErrDamaged, id)
 	}
-	var notes, size int
 	var signed []byte
-	err := b.db.QueryRowContext(ctx, "SELECT count(*), coalesce(max(length(note)), 0), coalesce(substr(max(note), 1, ?), '') FROM header",
-		maxHeader).Scan(&notes, &size, &signed)
+	err := b.file.row("SELECT count(*), coalesce(max(length(note)), 0), coalesce(substr(max(note), 1, ?), '') FROM header",
+		[]driver.Value{int64(maxHeader)}, &notes, &size, &signed)
 	if err != nil {
 		return fmt.Errorf("%w: header: %w", ErrDamaged, err)
 	}
@@ -124,7 +127,7 @@ func (b *Block) readHeader(ctx context.Context, keys Keys) error {
 
 // prepare checks the schema and the leaves; what is wrong from here on is damage.
 func (b *Block) prepare(ctx context.Context) error {
-	if err := b.checkSchema(ctx); err != nil {
+	if err := b.checkSchema(); err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	leaves := make([]Hash, 0, b.Header.Chunks())
@@ -142,66 +145,83 @@ func (b *Block) prepare(ctx context.Context) error {
 	if root := RootHash(b.groups); len(leaves) != b.Header.Chunks() || root != b.Header.Root {
 		return fmt.Errorf("%w: %d leaves do not make the signed root", ErrDamaged, len(leaves))
 	}
-	if b.chunkAt, err = b.db.PrepareContext(ctx, "SELECT substr(sealed, 1, 4001) FROM chunks WHERE chunk = ?"); err != nil {
+	if b.chunkAt, err = b.file.prepare("SELECT substr(sealed, 1, 4001) FROM chunks WHERE chunk = ?"); err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	b.leaves, err = b.db.PrepareContext(ctx, "SELECT hash FROM leaves WHERE chunk BETWEEN ? AND ? ORDER BY chunk")
+	b.leaves, err = b.file.prepare("SELECT substr(hash, 1, 33) FROM leaves WHERE chunk BETWEEN ? AND ? ORDER BY chunk")
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return nil
 }
 
-func (b *Block) checkSchema(ctx context.Context) error {
-	rows, err := b.db.QueryContext(ctx, "SELECT type, name, substr(sql, 1, 200) FROM sqlite_schema LIMIT 10")
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
+func (b *Block) checkSchema() error {
 	found := 0
-	for rows.Next() {
+	err := b.file.each("SELECT type, name, substr(sql, 1, 200) FROM sqlite_schema LIMIT 10", nil, func(row []driver.Value) error {
 		var kind, name, text string
-		if err := rows.Scan(&kind, &name, &text); err != nil {
+		if err := scan(row, &kind, &name, &text); err != nil {
 			return err
 		}
 		if kind != "table" || schema[name] != text {
 			return fmt.Errorf("schema: unexpected %s %.20q", kind, name)
 		}
 		found++
+		return nil
+	})
+	if err == nil && found != len(schema) {
+		err = fmt.Errorf("schema: %d of %d tables", found, len(schema))
 	}
-	if found != len(schema) {
-		return fmt.Errorf("schema: %d of %d tables", found, len(schema))
-	}
-	return rows.Err()
+	return err
 }
 
 func (b *Block) eachLeaf(ctx context.Context, use func(Hash) error) error {
-	rows, err := b.db.QueryContext(ctx, "SELECT chunk, substr(hash, 1, 33) FROM leaves ORDER BY chunk")
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for want := int64(0); rows.Next(); want++ {
+	want := int64(0)
+	return b.file.each("SELECT chunk, substr(hash, 1, 33) FROM leaves ORDER BY chunk", nil, func(row []driver.Value) error {
 		var n int64
-		var raw sql.RawBytes
-		if err := rows.Scan(&n, &raw); err != nil {
+		var raw []byte
+		if err := scan(row, &n, &raw); err != nil {
 			return err
 		}
 		if n != want || len(raw) != len(Hash{}) {
 			return fmt.Errorf("leaf %d: found number %d with %d bytes", want, n, len(raw))
 		}
-		if err := use(Hash(raw)); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+		want++
+		return errors.Join(ctx.Err(), use(Hash(raw)))
+	})
 }
 
-// SetPepper gives the block its pepper. It must be called before the first look-up.
-func (b *Block) SetPepper(p Pepper) { b.pepper = p }
+// SetPepper gives the block its pepper, whenever it comes. ErrWrongPepper means that it
+// is not the one the signed header commits to.
+func (b *Block) SetPepper(p Pepper) error {
+	if commitment := p.Commitment(b.Header.Block); !b.Header.NeedsPepper() || subtle.ConstantTimeCompare(commitment[:], b.Header.Pepper[:]) != 1 {
+		return fmt.Errorf("block %v: %w", b.Header.Block, ErrWrongPepper)
+	}
+	b.pepper.Store(&p)
+	return nil
+}
 
-// Close releases the file.
-func (b *Block) Close() error { return b.db.Close() }
+// LacksPepper tells whether nothing can be looked up until SetPepper is called.
+func (b *Block) LacksPepper() bool { return b.Header.NeedsPepper() && b.pepper.Load() == nil }
+
+// ErrClosed means that the block was closed: its file is no longer asked for.
+var ErrClosed = errors.New("the block is closed")
+
+// Close releases the file, after the look-up under way. Later ones answer ErrClosed.
+func (b *Block) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil
+	}
+	b.closed = true
+	errs := []error{}
+	for _, s := range []*sqlite3.SQLiteStmt{b.chunkAt, b.leaves} {
+		if s != nil {
+			errs = append(errs, s.Close())
+		}
+	}
+	return errors.Join(append(errs, b.file.close())...)
+}
 
 // Path is where the file lies.
 func (b *Block) Path() string { return b.path }
@@ -215,7 +235,7 @@ func (b *Block) Damage() error {
 }
 
 // Open proves what the code of one ticket is worth: its tier, 0 for an authentic
-// loser. The errors are ErrNotInBlock, ErrNotAuthentic, ErrNeedsPepper and ErrDamaged;
+// loser. The errors are ErrNotInBlock, ErrNotAuthentic, ErrNeedsPepper, ErrPartial and ErrDamaged;
 // damage is never taken for a wrong secret, because the chunk is proven first.
 func (b *Block) Open(ctx context.Context, c ticket.Code) (tier int, err error) {
 	i, ok := b.Header.Index(c.Pack, c.Number)
@@ -225,18 +245,28 @@ func (b *Block) Open(ctx context.Context, c ticket.Code) (tier int, err error) {
 	if b.damage != nil {
 		return 0, b.damage
 	}
-	if b.Header.Pepper && b.pepper == (Pepper{}) {
+	if b.LacksPepper() {
 		return 0, fmt.Errorf("ticket %v: %w", c, ErrNeedsPepper)
 	}
-	chunk, err := b.chunk(ctx, int(i/ChunkTickets))
-	if err != nil && ctx.Err() == nil {
-		b.hurt.Store(true)
+	if c.Partial() {
+		return 0, fmt.Errorf("ticket %v: %w", c, ErrPartial)
 	}
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("ticket %v: %w", c, err)
+	}
+	chunk, err := b.chunk(int(i / ChunkTickets))
 	if err != nil {
+		if !errors.Is(err, ErrClosed) {
+			b.hurt.Store(true)
+		}
 		return 0, fmt.Errorf("ticket %v: %w", c, err)
 	}
 	at := int(i%ChunkTickets) * TagBytes
-	tier, ok = NewTagger(b.pepper, c.Secret(), b.Header.Block, i).open(chunk[at:at+TagBytes], len(b.Header.Tiers))
+	var pepper Pepper
+	if p := b.pepper.Load(); p != nil {
+		pepper = *p
+	}
+	tier, ok = NewTagger(pepper, c.Secret(), b.Header.Block, i).open(chunk[at:at+TagBytes], len(b.Header.Tiers))
 	if !ok {
 		return 0, fmt.Errorf("ticket %v: %w", c, ErrNotAuthentic)
 	}
@@ -244,11 +274,14 @@ func (b *Block) Open(ctx context.Context, c ticket.Code) (tier int, err error) {
 }
 
 // chunk reads chunk n and proves it against the signed root.
-func (b *Block) chunk(ctx context.Context, n int) ([]byte, error) {
+func (b *Block) chunk(n int) ([]byte, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.closed {
+		return nil, ErrClosed
+	}
 	var sealed []byte
-	if err := b.chunkAt.QueryRowContext(ctx, n).Scan(&sealed); err != nil {
+	if err := one(b.chunkAt, []driver.Value{int64(n)}, &sealed); err != nil {
 		return nil, fmt.Errorf("%w: chunk %d: %w", ErrDamaged, n, err)
 	}
 	if len(sealed) != b.Header.chunkLen(n) {
@@ -256,7 +289,7 @@ func (b *Block) chunk(ctx context.Context, n int) ([]byte, error) {
 	}
 	group := n / groupLeaves
 	first := group * groupLeaves
-	leaves, err := b.groupLeaves(ctx, first)
+	leaves, err := b.groupLeaves(first)
 	if err != nil {
 		return nil, fmt.Errorf("%w: leaves from %d: %w", ErrDamaged, first, err)
 	}
@@ -267,24 +300,20 @@ func (b *Block) chunk(ctx context.Context, n int) ([]byte, error) {
 	return sealed, nil
 }
 
-func (b *Block) groupLeaves(ctx context.Context, first int) ([]Hash, error) {
-	rows, err := b.leaves.QueryContext(ctx, first, first+groupLeaves-1)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
+func (b *Block) groupLeaves(first int) ([]Hash, error) {
 	leaves := make([]Hash, 0, groupLeaves)
-	for rows.Next() {
-		var raw sql.RawBytes
-		if err := rows.Scan(&raw); err != nil {
-			return nil, err
+	err := every(b.leaves, []driver.Value{int64(first), int64(first + groupLeaves - 1)}, func(row []driver.Value) error {
+		var raw []byte
+		if err := scan(row, &raw); err != nil {
+			return err
 		}
 		if len(raw) != len(Hash{}) {
-			return nil, fmt.Errorf("a leaf of %d bytes", len(raw))
+			return fmt.Errorf("a leaf of %d bytes", len(raw))
 		}
 		leaves = append(leaves, Hash(raw))
-	}
-	return leaves, rows.Err()
+		return nil
+	})
+	return leaves, err
 }
 
 // Verify reads the whole block and proves every chunk. Progress is called with the
@@ -293,15 +322,25 @@ func (b *Block) Verify(ctx context.Context, progress func(chunks int)) error {
 	if b.damage != nil {
 		return b.damage
 	}
-	var count, first, last int
-	if err := b.db.QueryRowContext(ctx, "SELECT count(*), coalesce(min(chunk), 0), coalesce(max(chunk), -1) FROM chunks").Scan(&count, &first, &last); err != nil {
+	var count, first, last int64
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return ErrClosed
+	}
+	err := b.file.row("SELECT count(*), coalesce(min(chunk), 0), coalesce(max(chunk), -1) FROM chunks", nil, &count, &first, &last)
+	b.mu.Unlock()
+	if err != nil {
 		return fmt.Errorf("%w: chunks: %w", ErrDamaged, err)
 	}
-	if count != b.Header.Chunks() || first != 0 || last != count-1 {
+	if count != int64(b.Header.Chunks()) || first != 0 || last != count-1 {
 		return fmt.Errorf("%w: %d chunks numbered %d to %d, want %d", ErrDamaged, count, first, last, b.Header.Chunks())
 	}
-	for n := range count {
-		if _, err := b.chunk(ctx, n); err != nil {
+	for n := range b.Header.Chunks() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if _, err := b.chunk(n); err != nil {
 			return err
 		}
 		progress(n + 1)
@@ -321,56 +360,4 @@ func FileSHA256(path string) (string, error) {
 		return "", fmt.Errorf("manifest %s: %w", filepath.Base(path), err)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-// maxValue bounds a value or a row that SQLite reads, in bytes: the largest true one is a
-// header.
-const maxValue = 2 * maxHeader
-
-// connector opens a manifest read-only and immutable, with a small cache, no memory
-// map (an I/O error of the card would be a SIGBUS), an untrusted schema, and an
-// authorizer that lets nothing but reads of our three tables be prepared.
-type connector struct{ path string }
-
-func (c connector) Connect(context.Context) (driver.Conn, error) {
-	abs, err := filepath.Abs(c.path)
-	if err != nil {
-		return nil, err
-	}
-	dsn := (&url.URL{Scheme: "file", Path: abs, RawQuery: "mode=ro&immutable=1&_query_only=1&_cache_size=-64"}).String()
-	d := sqlite3.SQLiteDriver{ConnectHook: func(conn *sqlite3.SQLiteConn) error {
-		for _, pragma := range []string{"trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0", "temp_store=MEMORY"} {
-			if _, err := conn.Exec("PRAGMA "+pragma, nil); err != nil {
-				return fmt.Errorf("PRAGMA %s: %w", pragma, err)
-			}
-		}
-		conn.SetLimit(sqlite3.SQLITE_LIMIT_LENGTH, maxValue) // a hostile file's blobs stay on the disk
-		conn.RegisterAuthorizer(authorize)
-		return nil
-	}}
-	return d.Open(dsn)
-}
-
-func (c connector) Driver() driver.Driver { return &sqlite3.SQLiteDriver{} }
-
-func authorize(action int, arg1, arg2, _ string) int {
-	switch action {
-	case sqlite3.SQLITE_SELECT:
-		return sqlite3.SQLITE_OK
-	case sqlite3.SQLITE_READ:
-		switch arg1 {
-		case "header", "chunks", "leaves", "sqlite_master", "sqlite_schema":
-			return sqlite3.SQLITE_OK
-		}
-	case sqlite3.SQLITE_FUNCTION:
-		switch arg2 {
-		case "count", "max", "min", "length", "substr", "coalesce":
-			return sqlite3.SQLITE_OK
-		}
-	case sqlite3.SQLITE_PRAGMA:
-		if arg1 == "application_id" && arg2 == "" {
-			return sqlite3.SQLITE_OK
-		}
-	}
-	return sqlite3.SQLITE_DENY
 }

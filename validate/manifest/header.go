@@ -7,12 +7,9 @@ package manifest
 
 import (
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-
-	"golang.org/x/mod/sumdb/note"
 
 	"grattoir/validate"
 	"grattoir/validate/money"
@@ -56,13 +53,13 @@ type Header struct {
 	PackSize    int
 	FirstTicket int
 	Layout      ticket.Layout
-	Pepper      bool   // secrets of this layout need the block's pepper
+	Pepper      Hash   // commitment to the block's pepper, see Pepper.Commitment; zero where the layout needs none
 	Internet    bool   // prizes are credited to the player's account
 	Currency    string // ISO 4217
 	Price       money.Amount
 	Tiers       []Tier
 	Scaled      bool // smaller than the regulation's block: demonstration only
-	Root        [32]byte
+	Root        Hash
 }
 
 // Text is the canonical text that is signed: one key and value a line, in this order.
@@ -83,7 +80,7 @@ func (h Header) Text() string {
 	line("pack-size", h.PackSize)
 	line("first-ticket", h.FirstTicket)
 	line("layout", h.Layout)
-	line("pepper", yesNo(h.Pepper))
+	line("pepper", pepperText(h.Pepper))
 	line("channel", channel(h.Internet))
 	line("currency", h.Currency)
 	line("price", int64(h.Price))
@@ -103,6 +100,13 @@ func yesNo(v bool) string {
 		return "yes"
 	}
 	return "no"
+}
+
+func pepperText(h Hash) string {
+	if h == (Hash{}) {
+		return "no"
+	}
+	return hex.EncodeToString(h[:])
 }
 
 func channel(internet bool) string {
@@ -133,7 +137,7 @@ func ParseHeader(text string) (Header, error) {
 	var err error
 	h.Layout, err = ticket.ParseLayout(p.value("layout"))
 	p.check(err)
-	h.Pepper = p.choice("pepper", "no", "yes")
+	h.Pepper = p.pepper()
 	h.Internet = p.choice("channel", "ticket", "internet")
 	h.Currency = p.value("currency")
 	h.Price = money.Amount(p.number("price", 0, 1<<53))
@@ -144,12 +148,7 @@ func ParseHeader(text string) (Header, error) {
 	h.Scaled = p.choice("scaled", "no", "yes")
 	p.exact("tag-bytes " + strconv.Itoa(TagBytes))
 	p.exact("chunk-tickets " + strconv.Itoa(ChunkTickets))
-	root, err := hex.DecodeString(p.value("root"))
-	p.check(err)
-	if len(root) != len(h.Root) {
-		p.fail("root has %d bytes, want %d", len(root), len(h.Root))
-	}
-	copy(h.Root[:], root)
+	h.Root = p.hash("root", p.value("root"))
 	if p.err == nil && h.Text() != text {
 		p.fail("the text is not in canonical form")
 	}
@@ -226,6 +225,24 @@ func (p *headerParser) choice(key, no, yes string) bool {
 	return v == yes
 }
 
+// hash reads 64 hexadecimal digits; that they are lower-case is seen in the whole text.
+func (p *headerParser) hash(key, text string) (h Hash) {
+	raw, err := hex.DecodeString(text)
+	if err != nil || len(raw) != len(h) {
+		p.fail("%s %.80q: want 64 hexadecimal digits", key, text)
+		return h
+	}
+	return Hash(raw)
+}
+
+func (p *headerParser) pepper() Hash {
+	text := p.value("pepper")
+	if text == "no" {
+		return Hash{}
+	}
+	return p.hash("pepper", text)
+}
+
 func (p *headerParser) tier(want int) Tier {
 	words := strings.Split(p.value("tier"), " ")
 	if len(words) != 3 {
@@ -254,8 +271,8 @@ func (h Header) Validate() error {
 	if !h.Layout.Pays() {
 		return fmt.Errorf("header: layout %s has no secret and can prove no prize", h.Layout.Name)
 	}
-	if weak := h.Layout.SecretBits() < MinSecretBits; weak != h.Pepper {
-		return fmt.Errorf("header: layout %s has %d bits of secret, so pepper must be %s", h.Layout.Name, h.Layout.SecretBits(), yesNo(weak))
+	if h.Weak() != h.NeedsPepper() {
+		return fmt.Errorf("header: layout %s has %d bits of secret: a pepper belongs to less than %d bits, and only there", h.Layout.Name, h.Layout.SecretBits(), MinSecretBits)
 	}
 	if len(h.Currency) != 3 {
 		return fmt.Errorf("header currency %.10q: want three letters", h.Currency)
@@ -275,6 +292,12 @@ func (h Header) Validate() error {
 	return nil
 }
 
+// Weak tells whether the layout's secrets can be searched for by whoever has the pepper.
+func (h Header) Weak() bool { return h.Layout.SecretBits() < MinSecretBits }
+
+// NeedsPepper tells whether tags are opened with a pepper of the block's own.
+func (h Header) NeedsPepper() bool { return h.Pepper != Hash{} }
+
 // Index is the ticket's place in the block, and whether the block has it.
 func (h Header) Index(pack uint32, number uint16) (int64, bool) {
 	if pack < h.FirstPack || int(number) < h.FirstTicket || int(number) >= h.FirstTicket+h.PackSize {
@@ -290,53 +313,15 @@ func (h Header) HasPack(pack uint32) bool {
 	return ok
 }
 
+// LastPack is the number of the block's last pack, which may hold fewer tickets.
+func (h Header) LastPack() uint32 {
+	return h.FirstPack + uint32((h.Tickets+int64(h.PackSize)-1)/int64(h.PackSize)) - 1
+}
+
 // Chunks is how many chunks hold the block's tags.
 func (h Header) Chunks() int { return int((h.Tickets + ChunkTickets - 1) / ChunkTickets) }
 
 // chunkLen is the length in bytes of chunk c, the last one shorter.
 func (h Header) chunkLen(c int) int {
 	return int(min(ChunkTickets, h.Tickets-int64(c)*ChunkTickets)) * TagBytes
-}
-
-// ErrSignature means that a header is not signed by enough of the keys asked for.
-var ErrSignature = errors.New("not signed by any key given: a wrong key, or not this lottery's manifest")
-
-// Keys is a key ring: whose signatures count, and how many of them a manifest needs.
-type Keys struct {
-	verifiers []note.Verifier
-	need      int
-}
-
-// NewKeys makes a ring of public keys in note format. Need is how many different ones must have signed.
-func NewKeys(need int, public ...string) (Keys, error) {
-	if need < 1 || need > len(public) {
-		return Keys{}, fmt.Errorf("key ring: %d signatures wanted of %d keys", need, len(public))
-	}
-	k := Keys{need: need}
-	seen := map[string]bool{}
-	for i, p := range public {
-		v, err := note.NewVerifier(strings.TrimSpace(p))
-		if err != nil {
-			return Keys{}, fmt.Errorf("public key %d of %d: %w (want a line as name+hash+key, made by central key new)", i+1, len(public), err)
-		}
-		if id := fmt.Sprintf("%s+%08x", v.Name(), v.KeyHash()); seen[id] {
-			return Keys{}, fmt.Errorf("public key %d of %d: %s stands twice in the ring", i+1, len(public), id)
-		} else {
-			seen[id] = true
-		}
-		k.verifiers = append(k.verifiers, v)
-	}
-	return k, nil
-}
-
-// verify returns the header of a signed note.
-func (k Keys) verify(signed []byte) (Header, error) {
-	n, err := note.Open(signed, note.VerifierList(k.verifiers...))
-	if err != nil {
-		return Header{}, fmt.Errorf("%w (%w)", ErrSignature, err)
-	}
-	if len(n.Sigs) < k.need { // note.Open counts each key once
-		return Header{}, fmt.Errorf("%w: %d of %d signatures needed", ErrSignature, len(n.Sigs), k.need)
-	}
-	return ParseHeader(n.Text)
 }

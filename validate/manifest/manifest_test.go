@@ -2,10 +2,8 @@ package manifest
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -69,19 +67,21 @@ root 0000000000000000000000000000000000000000000000000000000000000000
 
 func TestHeaderThatContradictsItselfIsRefusedWithItsLine(t *testing.T) {
 	for name, c := range map[string]struct{ from, to, says string }{
-		"another version":     {"manifest v1", "manifest v2", "line 1"},
-		"a line missing":      {"serial 1\n", "", "line 4"},
-		"a line more":         {"serial 1\n", "serial 1\nserial 1\n", "line 5"},
-		"a number with sign":  {"tickets 9000000", "tickets +9000000", "canonical"},
-		"a leading zero":      {"tickets 9000000", "tickets 09000000", "canonical"},
-		"too many prizes":     {"tier 8 1806000", "tier 8 9806000", "prizes among"},
-		"tiers out of order":  {"tier 2 4", "tier 3 4", "line 21"},
-		"an unpadded code":    {"game-code 00399", "game-code 399", "padded"},
-		"a pepper for g40":    {"pepper no", "pepper yes", "pepper must be no"},
-		"packs past the code": {"first-pack 1", "first-pack 9999999", "does not fit"},
-		"a layout of no use":  {header().Layout.String(), ticket.G18().String(), "no secret"},
-		"other tags":          {"tag-bytes 8", "tag-bytes 4", "line 29"},
-		"text after the end":  {"root 00", "root 00\nx", "root"},
+		"another version":      {"manifest v1", "manifest v2", "line 1"},
+		"a line missing":       {"serial 1\n", "", "line 4"},
+		"a line more":          {"serial 1\n", "serial 1\nserial 1\n", "line 5"},
+		"a number with sign":   {"tickets 9000000", "tickets +9000000", "canonical"},
+		"a leading zero":       {"tickets 9000000", "tickets 09000000", "canonical"},
+		"too many prizes":      {"tier 8 1806000", "tier 8 9806000", "prizes among"},
+		"tiers out of order":   {"tier 2 4", "tier 3 4", "line 21"},
+		"an unpadded code":     {"game-code 00399", "game-code 399", "padded"},
+		"a pepper for g40":     {"pepper no", "pepper " + strings.Repeat("ab", 32), "only there"},
+		"a pepper of no hash":  {"pepper no", "pepper yes", "line 15"},
+		"a pepper in capitals": {"pepper no", "pepper " + strings.Repeat("AB", 32), "canonical"},
+		"packs past the code":  {"first-pack 1", "first-pack 9999999", "does not fit"},
+		"a layout of no use":   {header().Layout.String(), ticket.G18().String(), "no secret"},
+		"other tags":           {"tag-bytes 8", "tag-bytes 4", "line 29"},
+		"text after the end":   {"root 00", "root 00\nx", "root"},
 	} {
 		text := strings.Replace(header().Text(), c.from, c.to, 1)
 		if _, err := ParseHeader(text); err == nil || !strings.Contains(err.Error(), c.says) {
@@ -98,6 +98,22 @@ func TestTagOfVersion1(t *testing.T) {
 		if got := hex.EncodeToString(tagger.Tag(tier)); got != want {
 			t.Errorf("tier %d: %s, want %s", tier, got, want)
 		}
+	}
+}
+
+// TestPepperedTagOfVersion1 is a vector computed as the one above.
+func TestPepperedTagOfVersion1(t *testing.T) {
+	var pepper Pepper
+	for i := range pepper {
+		pepper[i] = byte(i)
+	}
+	block := validate.BlockID{0xf4, 0xf0}
+	if got := hex.EncodeToString(NewTagger(pepper, "04711", block, 42).Tag(3)); got != "8b3ce126176138c4" {
+		t.Errorf("tag %s", got)
+	}
+	commitment := pepper.Commitment(block)
+	if got := hex.EncodeToString(commitment[:]); got != "69b6017522a4aff940e2dcbfa44904f7b8c7a02a08d427d5031969bf1475ac88" {
+		t.Errorf("commitment %s", got)
 	}
 }
 
@@ -193,18 +209,5 @@ func TestIndexIsOneToOne(t *testing.T) {
 	}
 	if !bytes.Contains([]byte(h.Text()), []byte("first-ticket 1")) {
 		t.Fatal("the header does not say so")
-	}
-}
-
-func TestShortSecretsNeedTheirPepper(t *testing.T) {
-	h := header()
-	h.Pepper = true
-	b := &Block{Header: h}
-	c, err := ticket.Make(ticket.G40(), "399", 1, 0, strings.Repeat("1", 22))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.Open(context.Background(), c); !errors.Is(err, ErrNeedsPepper) {
-		t.Fatal(err)
 	}
 }

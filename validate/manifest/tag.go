@@ -2,10 +2,14 @@ package manifest
 
 import (
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/binary"
+	"encoding/hex"
+	"fmt"
 	"hash"
+	"strings"
 
 	"grattoir/validate"
 )
@@ -13,6 +17,40 @@ import (
 // Pepper is the part of a tag's key that is delivered apart from the manifest. It is
 // all zero for layouts whose secret has 60 bits or more.
 type Pepper [32]byte
+
+const pepperPrefix = "PRIVATE+GRATTOIR+PEPPER+V1+"
+
+// NewPepper makes a random pepper.
+func NewPepper() (p Pepper) {
+	_, _ = rand.Read(p[:]) // never fails: without randomness the program ends
+	return p
+}
+
+// ParsePepper reads the one line that Text gives. Its errors show nothing of the pepper.
+func ParsePepper(text string) (Pepper, error) {
+	digits, ok := strings.CutPrefix(strings.TrimSpace(text), pepperPrefix)
+	raw, err := hex.DecodeString(digits)
+	if !ok || err != nil || len(raw) != len(Pepper{}) || Pepper(raw) == (Pepper{}) {
+		return Pepper{}, fmt.Errorf("no pepper: want one line of %q and 64 hexadecimal digits", pepperPrefix)
+	}
+	return Pepper(raw), nil
+}
+
+// Text is the pepper as its file holds it: a secret.
+func (p Pepper) Text() string { return pepperPrefix + hex.EncodeToString(p[:]) + "\n" }
+
+// String keeps the pepper out of logs.
+func (p Pepper) String() string { return "pepper" }
+
+// Format makes every verb print what String gives.
+func (p Pepper) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(p.String())) }
+
+// Commitment is what a header says of its pepper, so that a wrong one is noticed and does
+// not make every ticket of the block a forgery: SHA-256("grattoir pepper v1" || block || pepper).
+func (p Pepper) Commitment(block validate.BlockID) Hash {
+	text := append([]byte("grattoir pepper v1"), block[:]...)
+	return sha256.Sum256(append(text, p[:]...))
+}
 
 // Tagger computes the tags of one ticket. It is not for concurrent use.
 type Tagger struct {

@@ -22,6 +22,7 @@ type Policy struct {
 	IdentityPrize     money.Amount // a transaction of at least this identifies the winner (arrêté of 9 September 2021: 2 000 EUR); 0 = never
 	IdentityTotalOver money.Amount // one request of several prizes over this identifies the winner (same arrêté: 300 EUR); 0 = never
 	ClaimDays         int          // days from the closing notice, inclusive
+	WeakLimit         money.Amount // a prize proven by a short secret is paid without central up to this; 0 = never
 	unlimited         bool
 }
 
@@ -45,7 +46,7 @@ func (p Policy) Validate() error {
 		name   string
 		amount money.Amount
 	}{{"confirm_cash_prize_minor", p.ConfirmCashPrize}, {"confirm_cash_total_minor", p.ConfirmCashTotal},
-		{"identity_prize_minor", p.IdentityPrize}, {"identity_total_over_minor", p.IdentityTotalOver}} {
+		{"identity_prize_minor", p.IdentityPrize}, {"identity_total_over_minor", p.IdentityTotalOver}, {"weak_limit_minor", p.WeakLimit}} {
 		if limit.amount < 0 {
 			errs = append(errs, fmt.Errorf("%s = %d: want 0 (never) or more", limit.name, limit.amount))
 		}
@@ -61,9 +62,23 @@ func (p Policy) AboveShopLimit(a money.Amount, currency string) bool {
 	return !p.unlimited && (a > p.ShopLimit || currency != p.Currency)
 }
 
+// PaysWeak tells whether a prize proven by a short secret may be paid without asking central.
+func (p Policy) PaysWeak(a money.Amount) bool { return p.unlimited || a <= p.WeakLimit }
+
 // ConfirmsCash tells whether one prize asks the clerk to confirm the cash first.
 func (p Policy) ConfirmsCash(a money.Amount) bool {
 	return p.ConfirmCashPrize > 0 && a >= p.ConfirmCashPrize
+}
+
+// ConfirmsCashTotal tells whether the total of a batch asks the clerk to confirm the cash.
+func (p Policy) ConfirmsCashTotal(total money.Amount) bool {
+	return p.ConfirmCashTotal > 0 && total >= p.ConfirmCashTotal
+}
+
+// AsksIdentityTotal tells whether the total of a transaction of so many prizes needs the
+// winner's identity: from one limit on for any, over a lower one for several.
+func (p Policy) AsksIdentityTotal(total money.Amount, prizes int) bool {
+	return p.AsksIdentity(total) || prizes > 1 && p.IdentityTotalOver > 0 && total > p.IdentityTotalOver
 }
 
 // AsksIdentity tells whether one prize needs the winner's identity: at the limit, not only above it.

@@ -35,19 +35,26 @@ type Code struct {
 
 // Parse reads the text of a scan. The AIM symbology letter is what the scanner
 // reported, 0 where it reports none. Layouts are tried by length and fixed digits;
-// the errors name the place of the fault and never repeat the scanned digits.
+// the errors name the place of the fault and never repeat the scanned digits. A code
+// whose secret is typed comes back Partial. Where several layouts fit, the first counts.
 func Parse(scan string, aim byte, layouts []Layout) (Code, error) {
-	if scan == "" {
-		return Code{}, ErrEmpty
+	codes, err := Readings(scan, aim, layouts)
+	if err != nil {
+		return Code{}, err
 	}
-	for i := range len(scan) {
-		if scan[i] < '0' || scan[i] > '9' {
-			return Code{}, fmt.Errorf("byte %d of %d (0x%02x): %w", i+1, len(scan), scan[i], ErrNotDigits)
-		}
+	return codes[0], nil
+}
+
+// Readings are the codes that a scan can be, one for each layout that fits, in the order
+// of the layouts. There is at least one, or an error.
+func Readings(scan string, aim byte, layouts []Layout) ([]Code, error) {
+	if err := digitsOnly(scan); err != nil {
+		return nil, err
 	}
 	var fault error
+	var codes []Code
 	for _, l := range layouts {
-		if l.Length() != len(scan) || !l.fixedMatch(scan) {
+		if l.ScanLength() != len(scan) || !l.fixedMatch(scan) {
 			continue
 		}
 		if aim != 0 && l.Symbologies != "" && strings.IndexByte(l.Symbologies, aim) < 0 {
@@ -58,12 +65,67 @@ func Parse(scan string, aim byte, layouts []Layout) (Code, error) {
 			fault = fmt.Errorf("layout %s: %w", l.Name, ErrCheckDigit)
 			continue
 		}
-		return l.cut(scan), nil
+		codes = append(codes, l.cut(scan))
 	}
-	if fault == nil {
+	switch {
+	case len(codes) > 0:
+		return codes, nil
+	case fault == nil:
 		fault = fmt.Errorf("%d digits: %w", len(scan), ErrLength)
 	}
-	return Code{}, fault
+	return nil, fault
+}
+
+// ParseWhole reads a code of one layout with its secret, typed or not, as tickets.csv has it.
+func ParseWhole(text string, l Layout) (Code, error) {
+	if !l.Typed || len(text) <= l.ScanLength() {
+		c, err := Parse(text, 0, []Layout{l})
+		if err == nil && c.Partial() {
+			err = fmt.Errorf("%d digits, layout %s has %d with the typed ones: %w", len(text), l.Name, l.Length(), ErrLength)
+		}
+		return c, err
+	}
+	c, err := Parse(text[:l.ScanLength()], 0, []Layout{l})
+	if err != nil {
+		return Code{}, err
+	}
+	return c.Complete(text[l.ScanLength():])
+}
+
+func digitsOnly(text string) error {
+	if text == "" {
+		return ErrEmpty
+	}
+	for i := range len(text) {
+		if text[i] < '0' || text[i] > '9' {
+			return fmt.Errorf("byte %d of %d (0x%02x): %w", i+1, len(text), text[i], ErrNotDigits)
+		}
+	}
+	return nil
+}
+
+// Partial tells whether the secret has still to be typed.
+func (c Code) Partial() bool { return c.Layout.Typed && c.secret == "" }
+
+// TypedDigits is how many digits have still to be typed, 0 for a whole code.
+func (c Code) TypedDigits() int {
+	if !c.Partial() {
+		return 0
+	}
+	return c.Layout.Width(Secret)
+}
+
+// Complete adds the typed secret to a partial code. The errors are those of a scan, and
+// mean: nothing is known, type again.
+func (c Code) Complete(typed string) (Code, error) {
+	if err := digitsOnly(typed); err != nil {
+		return Code{}, err
+	}
+	if want := c.TypedDigits(); len(typed) != want || want == 0 {
+		return Code{}, fmt.Errorf("%d hidden digits typed, layout %s wants %d: %w", len(typed), c.Layout.Name, want, ErrLength)
+	}
+	c.secret = typed
+	return c, nil
 }
 
 func (l Layout) fixedMatch(scan string) bool {
@@ -77,11 +139,14 @@ func (l Layout) fixedMatch(scan string) bool {
 	return true
 }
 
-// cut splits digits that are known to fit the layout.
+// cut splits the digits of a barcode that are known to fit the layout.
 func (l Layout) cut(scan string) Code {
 	c := Code{Layout: l}
 	at := 0
 	for _, f := range l.Fields {
+		if at == len(scan) {
+			break // what is left is typed
+		}
 		part := scan[at : at+f.Width]
 		at += f.Width
 		switch f.Kind {

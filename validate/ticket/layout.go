@@ -35,8 +35,11 @@ type Field struct {
 type Layout struct {
 	Name        string
 	Fields      []Field
-	Check       string // CheckNone or CheckMod9710
+	Check       string // CheckNone or CheckMod9710, over the printed digits
 	Symbologies string // AIM symbology letters the code may be printed in, "" for any
+	// Typed tells that the secret stands in no barcode: it is uncovered by scratching and
+	// typed after the scan. It is then the last field, after the check digits.
+	Typed bool
 }
 
 const (
@@ -55,8 +58,25 @@ func G18() Layout {
 	return mustLayout("g18 fixed=2 game:5 pack:7 ticket:3 check:2 check=mod97-10 aim=ICd")
 }
 
-// Shipped are the layouts every terminal knows without a manifest.
-func Shipped() []Layout { return []Layout{G40(), G18()} }
+// TX24 is a one-piece code of the kind that several lotteries print: a short secret in
+// the barcode, no check digits, so only a barcode of fixed length and kind tells a misread.
+func TX24() Layout {
+	return mustLayout("tx24 game:4 pack:7 ticket:3 secret:10 check=none aim=I")
+}
+
+// MI18 is a two-part code: 13 digits in the barcode, and a secret of 5 that is typed.
+func MI18() Layout {
+	return mustLayout("mi18 game:4 pack:6 ticket:3 secret:5 check=none aim=CI entry=typed")
+}
+
+// Shipped are the layouts that a block can be sealed in by name. Only those of our own
+// tickets are read without a manifest that names them (Known).
+func Shipped() []Layout { return []Layout{G40(), G18(), TX24(), MI18()} }
+
+// Known are the layouts every terminal reads without a manifest: their fixed digits and
+// check digits tell them from any other code. A layout without check digits is read only
+// where a block of it lies.
+func Known() []Layout { return []Layout{G40(), G18()} }
 
 // mustLayout is for the layouts written in this file, which a test parses.
 func mustLayout(text string) Layout {
@@ -74,6 +94,14 @@ func (l Layout) Length() int {
 		n += f.Width
 	}
 	return n
+}
+
+// ScanLength is the number of digits in the barcode: all but a typed secret.
+func (l Layout) ScanLength() int {
+	if l.Typed {
+		return l.Length() - l.Width(Secret)
+	}
+	return l.Length()
 }
 
 // Width is the width of the field of kind k, 0 where the layout has none.
@@ -108,6 +136,9 @@ func (l Layout) String() string {
 	fmt.Fprintf(&b, " check=%s", l.Check)
 	if l.Symbologies != "" {
 		fmt.Fprintf(&b, " aim=%s", l.Symbologies)
+	}
+	if l.Typed {
+		b.WriteString(" entry=typed")
 	}
 	return b.String()
 }
@@ -153,6 +184,11 @@ func (l *Layout) addWord(w string) error {
 			l.Check = value
 		case "aim":
 			l.Symbologies = value
+		case "entry":
+			if value != "typed" {
+				return fmt.Errorf("entry %.20q: want typed", value)
+			}
+			l.Typed = true
 		default:
 			return fmt.Errorf("unknown word %.20q", w)
 		}
@@ -184,14 +220,21 @@ func (l Layout) validate() error {
 	if l.Width(Pack) > 9 || l.Width(Number) > 4 || l.Width(Game) > 6 {
 		return errors.New("at most 6 digits of game, 9 of pack, 4 of ticket")
 	}
+	printed := l.Fields // in the barcode
+	if last := len(printed) - 1; l.Typed {
+		if printed[last].Kind != Secret {
+			return errors.New("a typed secret is the last field")
+		}
+		printed = printed[:last]
+	}
 	switch l.Check {
 	case CheckNone:
 		if l.Width(Check) != 0 {
 			return errors.New("a check field needs check=" + CheckMod9710)
 		}
 	case CheckMod9710:
-		if l.Width(Check) != 2 || l.Fields[len(l.Fields)-1].Kind != Check {
-			return errors.New("check=" + CheckMod9710 + " needs two check digits at the end")
+		if l.Width(Check) != 2 || printed[len(printed)-1].Kind != Check {
+			return errors.New("check=" + CheckMod9710 + " needs two check digits at the end of what is scanned")
 		}
 	default:
 		return fmt.Errorf("unknown check %.20q", l.Check)

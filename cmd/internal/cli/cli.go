@@ -178,3 +178,20 @@ func (p *Progress) Add(n int64) {
 		p.next += p.total / 10
 	}
 }
+
+// ReadBounded reads a whole file of at most limit bytes.
+func ReadBounded(name string, limit int64) ([]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if int64(len(text)) > limit {
+		return nil, fmt.Errorf("%s: larger than %d bytes: this is another kind of file", name, limit)
+	}
+	return text, nil
+}

@@ -5,7 +5,7 @@ import (
 	"os"
 	"strings"
 
-	"golang.org/x/mod/sumdb/note"
+	"grattoir/validate/manifest"
 )
 
 // ReadPublicKey reads the file of a public key that signs manifests. A secret key and
@@ -22,8 +22,8 @@ func ReadPublicKey(path string) (string, error) {
 	case strings.HasPrefix(text, "grattoir-claim-key"):
 		return "", fmt.Errorf("%s is a claim key, not one that signs manifests", path)
 	}
-	if _, err := note.NewVerifier(text); err != nil {
-		return "", fmt.Errorf("%s is no public key in note format: take the .pub that central key new made", path)
+	if _, err := manifest.ParseKey(text); err != nil {
+		return "", fmt.Errorf("%s is no public key in note format: take the .pub that central key new made: %w", path, err)
 	}
 	return text, nil
 }

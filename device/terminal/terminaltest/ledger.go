@@ -19,6 +19,8 @@ var (
 	ErrPaid = errors.New("the ticket is paid already")
 	// ErrAllowance means that the claim would exceed the allowance.
 	ErrAllowance = errors.New("the allowance is spent")
+	// ErrShift means that a shift is open, or none.
+	ErrShift = errors.New("a shift is open, or none is")
 	// ErrNotFound means that the ledger has no such entry.
 	ErrNotFound = errors.New("no such entry")
 )
@@ -34,13 +36,18 @@ type Ledger struct {
 	acked     int64
 	allowance int64 // claims above acked, 0 for no bound
 	attempts  map[validate.TicketKey]int
+	rounds    map[validate.TicketKey]int
+	shift     *validate.Shift
+	closings  []validate.Closing
+	reversals []validate.Reversal
+	training  bool
 	writing   error // what Writable and Record answer
 	reading   error // what every question answers
 }
 
 // NewLedger makes an empty ledger of journal epoch 1. Now is the device's clock.
 func NewLedger(name string, now func() time.Time) *Ledger {
-	return &Ledger{terminal: name, now: now, attempts: map[validate.TicketKey]int{}}
+	return &Ledger{terminal: name, now: now, attempts: map[validate.TicketKey]int{}, rounds: map[validate.TicketKey]int{}}
 }
 
 // Break makes the ledger refuse to commit with err; nil mends it.
@@ -71,6 +78,14 @@ func (l *Ledger) SetAllowance(claims int64) {
 	l.allowance = claims
 }
 
+// Reverse accepts a reversal of the ticket's claim, as central does: the ticket is free
+// for its next round.
+func (l *Ledger) Reverse(t validate.TicketKey) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rounds[t]++
+}
+
 // Claims lists every entry, oldest first.
 func (l *Ledger) Claims() []validate.Receipt {
 	l.mu.Lock()
@@ -96,7 +111,15 @@ func (l *Ledger) allows() bool {
 	return l.allowance == 0 || int64(len(l.entries))-l.acked < l.allowance
 }
 
-// Paid returns the ticket's claim of the highest round, nil when it has none.
+// Round is the number of accepted reversals of the ticket.
+func (l *Ledger) Round(_ context.Context, t validate.TicketKey) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rounds[t], l.reading
+}
+
+// Paid returns the claim of the ticket that no accepted reversal has taken back, nil when
+// it has none.
 func (l *Ledger) Paid(_ context.Context, t validate.TicketKey) (*validate.Receipt, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,7 +128,7 @@ func (l *Ledger) Paid(_ context.Context, t validate.TicketKey) (*validate.Receip
 	}
 	var found *validate.Receipt
 	for _, r := range l.entries {
-		if r.Ticket == t && (found == nil || r.Round > found.Round) {
+		if r.Ticket == t && r.Round >= l.rounds[t] {
 			found = &r
 		}
 	}
@@ -131,6 +154,9 @@ func (l *Ledger) Record(_ context.Context, c validate.Claim) (validate.Receipt, 
 			return r, nil
 		}
 		return r, fmt.Errorf("%w: entry %v", ErrPaid, r.Number)
+	}
+	if c.Round > l.rounds[c.Ticket] {
+		return validate.Receipt{}, fmt.Errorf("round %d of a ticket with %d accepted reversals", c.Round, l.rounds[c.Ticket])
 	}
 	if !l.allows() {
 		return validate.Receipt{}, ErrAllowance
@@ -176,6 +202,110 @@ func (l *Ledger) BeginCopy(_ context.Context, n validate.EntryNumber) (validate.
 		out = *r
 		return nil
 	})
+	return out, err
+}
+
+// AppendReprint is BeginCopy: the fake keeps no journal of who asked.
+func (l *Ledger) AppendReprint(ctx context.Context, n validate.EntryNumber, _, _ string) (validate.Receipt, error) {
+	return l.BeginCopy(ctx, n)
+}
+
+// Shift is the open shift.
+func (l *Ledger) Shift(context.Context) (*validate.Shift, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.shift, l.reading
+}
+
+// OpenShift opens a shift where none is open.
+func (l *Ledger) OpenShift(_ context.Context, operator string, float money.Amount, currency string) (validate.Shift, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := cmp.Or(l.writing, l.reading); err != nil {
+		return validate.Shift{}, err
+	}
+	if l.shift != nil {
+		return *l.shift, ErrShift
+	}
+	l.shift = &validate.Shift{Number: int64(len(l.closings)) + 1, Operator: operator, Float: float, Currency: currency, Opened: l.now()}
+	return *l.shift, nil
+}
+
+// X reports the claims of the ledger, whatever the kind.
+func (l *Ledger) X(_ context.Context, kind validate.ClosingKind) (validate.Closing, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if kind == validate.ShiftClosing && l.shift == nil {
+		return validate.Closing{}, ErrShift
+	}
+	c := validate.Closing{ClosingFacts: validate.ClosingFacts{Kind: kind, Number: int64(len(l.closings)) + 1}, Terminal: l.terminal, At: l.now()}
+	var paid validate.Sum
+	for _, r := range l.entries {
+		paid.Count, paid.Money = paid.Count+1, paid.Money+r.Amount
+	}
+	c.Totals = []validate.Totals{{Currency: "EUR", Paid: paid}}
+	return c, l.reading
+}
+
+// Z keeps the report as a closing, and ends the shift where it is of one.
+func (l *Ledger) Z(ctx context.Context, kind validate.ClosingKind, operator string) (validate.Closing, error) {
+	c, err := l.X(ctx, kind)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := cmp.Or(err, l.writing); err != nil {
+		return c, err
+	}
+	c.Operator, c.Entry = operator, validate.EntryNumber{Epoch: 1, Seq: int64(len(l.entries) + len(l.closings) + 1)}
+	l.closings = append(l.closings, c)
+	if kind == validate.ShiftClosing {
+		l.shift = nil
+	}
+	return c, nil
+}
+
+// RequestReversal keeps the request.
+func (l *Ledger) RequestReversal(_ context.Context, r validate.Reversal) (validate.Reversal, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.Number.Seq < 1 || r.Number.Seq > int64(len(l.entries)) {
+		return r, ErrNotFound
+	}
+	r.State = validate.ReversalRequested
+	l.reversals = append(l.reversals, r)
+	return r, l.writing
+}
+
+// Reversals lists what was asked for.
+func (l *Ledger) Reversals() []validate.Reversal {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.reversals)
+}
+
+// Training tells what SetTraining said last.
+func (l *Ledger) Training() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.training
+}
+
+// SetTraining stores the mode.
+func (l *Ledger) SetTraining(_ context.Context, on bool, _ string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.writing == nil {
+		l.training = on
+	}
+	return l.writing
+}
+
+// History gives the newest claims.
+func (l *Ledger) History(ctx context.Context, n int) ([]validate.Transaction, error) {
+	list, err := l.Last(ctx, n)
+	var out []validate.Transaction
+	for _, r := range list {
+		out = append(out, validate.Transaction{Entry: r.Number, At: r.At, Claim: &r})
+	}
 	return out, err
 }
 

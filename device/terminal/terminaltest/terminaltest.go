@@ -31,10 +31,10 @@ type Shelf struct {
 	fault   error
 }
 
-// NewShelf makes an empty shelf that reads the given layouts, the shipped ones where none is given.
+// NewShelf makes an empty shelf that reads the given layouts, those known without a manifest where none is given.
 func NewShelf(layouts ...ticket.Layout) *Shelf {
 	if len(layouts) == 0 {
-		layouts = ticket.Shipped()
+		layouts = ticket.Known()
 	}
 	return &Shelf{layouts: layouts, tickets: map[string]validate.Opened{}}
 }
@@ -59,8 +59,10 @@ func (s *Shelf) Break(err error) {
 	s.fault = err
 }
 
-// Layouts gives the layouts the shelf was made with.
-func (s *Shelf) Layouts() []ticket.Layout { return s.layouts }
+// Read reads a scan in the layouts the shelf was made with.
+func (s *Shelf) Read(scan string, aim byte) (ticket.Code, error) {
+	return ticket.Parse(scan, aim, s.layouts)
+}
 
 // Open finds the ticket. Another secret of a known ticket is a counterfeit of its
 // block; what else is known of the code (pack, game) gives the other findings.
@@ -80,6 +82,8 @@ func (s *Shelf) Open(ctx context.Context, c ticket.Code) (validate.Opened, error
 	for _, o := range s.tickets {
 		switch {
 		case o.Code.Game != c.Game || found.Finding == validate.Counterfeit:
+		case o.Code.Pack == c.Pack && o.Code.Number == c.Number && c.Partial():
+			return validate.Opened{Finding: validate.Misread, Code: c}, nil
 		case o.Code.Pack == c.Pack && o.Code.Number == c.Number:
 			o.Finding, o.Code, o.Tier, o.Amount, o.NotMoney = validate.Counterfeit, c, 0, 0, false
 			found = o

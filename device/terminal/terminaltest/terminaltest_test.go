@@ -41,7 +41,9 @@ func TestFakesPayOneTicketOnce(t *testing.T) {
 	won := code(t, 123, 17, secret)
 	shelf.Add(won, winner())
 	counter := terminal.New(terminal.Options{Name: "T1", Shelf: shelf, Ledger: ledger, Printer: printer, Central: terminaltest.NewCentral(),
-		Policy: policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 30000, ClaimDays: 30}, Now: now, Trusted: now, Log: slog.New(slog.DiscardHandler)})
+		Policy: func() policy.Policy {
+			return policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 30000, ClaimDays: 30}
+		}, Now: now, Trusted: now, Log: slog.New(slog.DiscardHandler)})
 	done := make(chan struct{})
 	go func() { defer close(done); counter.Run(ctx) }()
 	defer func() { cancel(); <-done }()

@@ -225,12 +225,11 @@ func (f lineFile) readLine(r *bufio.Reader) ([]byte, error) {
 
 func (b *batch) parse(layout ticket.Layout) parsed {
 	p := parsed{records: make([]record, 0, b.lines), amounts: make([]money.Amount, 0, b.lines)}
-	layouts := []ticket.Layout{layout}
 	rest := b.text
 	for n := range b.lines {
 		text, tail, _ := bytes.Cut(rest, []byte("\n"))
 		rest = tail
-		r, amount, game, err := parseLine(text, layouts)
+		r, amount, game, err := parseLine(text, layout)
 		if err == nil && p.game != "" && game != p.game {
 			err = fmt.Errorf("column 1: game code %s, the tickets before have %s", game, p.game)
 		}
@@ -247,14 +246,14 @@ func (b *batch) parse(layout ticket.Layout) parsed {
 	return p
 }
 
-func parseLine(text []byte, layouts []ticket.Layout) (record, money.Amount, string, error) {
+func parseLine(text []byte, layout ticket.Layout) (record, money.Amount, string, error) {
 	comma := bytes.IndexByte(text, ',')
 	if comma < 0 {
 		return record{}, 0, "", fmt.Errorf("column %d: no comma; want %s", len(text)+1, CSVHeader)
 	}
-	c, err := ticket.Parse(string(text[:comma]), 0, layouts)
+	c, err := ticket.ParseWhole(string(text[:comma]), layout)
 	if err != nil {
-		return record{}, 0, "", fmt.Errorf("column 1: %w (this block has layout %s)", err, layouts[0].Name)
+		return record{}, 0, "", fmt.Errorf("column 1: %w (this block has layout %s)", err, layout.Name)
 	}
 	amount, err := parseMinor(text[comma+1:])
 	if err != nil {

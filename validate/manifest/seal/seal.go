@@ -52,6 +52,9 @@ type Order struct {
 	Prizes func(tickets int64) (tiers []manifest.Tier, scaled bool, err error)
 	Layout ticket.Layout
 	Signer note.Signer
+	// Pepper is the other half of the tags' key, for a layout whose secret has less than 60
+	// bits and for no other. Whoever has it and the manifest can search for every winner.
+	Pepper manifest.Pepper
 	// Missing names the tickets that were never printed or were destroyed at the printer's.
 	// They get random bytes in place of a tag, so that no code of them is authentic.
 	Missing []Missing
@@ -82,8 +85,8 @@ func Seal(ctx context.Context, tickets io.Reader, o Order, path string) (Result,
 	if !o.Layout.Pays() {
 		return Result{}, fmt.Errorf("layout %s has no secret: no prize can be proven with it", o.Layout.Name)
 	}
-	if bits := o.Layout.SecretBits(); bits < manifest.MinSecretBits {
-		return Result{}, fmt.Errorf("layout %s has %d bits of secret, sealing needs at least %d", o.Layout.Name, bits, manifest.MinSecretBits)
+	if weak := o.Layout.SecretBits() < manifest.MinSecretBits; weak != (o.Pepper != manifest.Pepper{}) {
+		return Result{}, fmt.Errorf("layout %s has %d bits of secret: a pepper is needed below %d bits, and only there", o.Layout.Name, o.Layout.SecretBits(), manifest.MinSecretBits)
 	}
 	if old := o.Reissue; o.Serial > 1 && old == nil {
 		return Result{}, fmt.Errorf("serial %d: name the issue before, whose block id it keeps", o.Serial)
@@ -125,6 +128,7 @@ func (a *arranged) name(o Order) error {
 	old := o.Reissue
 	if old == nil {
 		_, err := rand.Read(a.header.Block[:])
+		a.commit(o.Pepper)
 		return err
 	}
 	h := a.header
@@ -134,7 +138,17 @@ func (a *arranged) name(o Order) error {
 		return fmt.Errorf("this is no new issue of block %v: game, emission, block number, packs and layout must be the same", old.Block)
 	}
 	a.header.Block = old.Block
+	if a.commit(o.Pepper); a.header.Pepper != old.Pepper {
+		return fmt.Errorf("block %v: the issue before has another pepper, which terminals hold already: give the same", old.Block)
+	}
 	return nil
+}
+
+// commit binds the pepper, where there is one, to the header.
+func (a *arranged) commit(p manifest.Pepper) {
+	if p != (manifest.Pepper{}) {
+		a.header.Pepper = p.Commitment(a.header.Block)
+	}
 }
 
 // arranged are the tickets of one block in the order of their index.
@@ -164,8 +178,10 @@ func (l *ticketList) arrange(o Order) (*arranged, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.secretsDiffer(); err != nil {
-		return nil, err
+	if o.Layout.SecretBits() >= manifest.MinSecretBits { // shorter ones meet by chance
+		if err := l.secretsDiffer(); err != nil {
+			return nil, err
+		}
 	}
 	tiers, scaled, err := o.Prizes(h.Tickets)
 	if err != nil {
@@ -173,6 +189,9 @@ func (l *ticketList) arrange(o Order) (*arranged, error) {
 	}
 	h.MinReader, h.Serial, h.Game, h.Name, h.Emission, h.GameCode = manifest.Version, o.Serial, o.Game, o.Name, o.Emission, game
 	h.Number, h.Layout, h.Internet, h.Currency, h.Price, h.Tiers, h.Scaled = o.Number, o.Layout, o.Internet, o.Currency, o.Price, tiers, scaled
+	if o.Pepper != (manifest.Pepper{}) {
+		h.Pepper = o.Pepper.Commitment(h.Block) // name gives both their value
+	}
 	if err := h.Validate(); err != nil {
 		return nil, err
 	}
@@ -286,7 +305,6 @@ func (l *ticketList) assignTiers(owner []uint32, tiers []manifest.Tier) ([]uint8
 		left[t] = row.Count
 	}
 	tier := make([]uint8, len(owner))
-	extra := map[money.Amount]int64{}
 	var unknown []string
 	for i, n := range owner {
 		if n == 0 {
@@ -307,21 +325,43 @@ func (l *ticketList) assignTiers(owner []uint32, tiers []manifest.Tier) ([]uint8
 			list = list[1:]
 		}
 		rows[prize] = list
-		if left[list[0]]--; left[list[0]] < 0 {
-			extra[prize]++
-		}
+		left[list[0]]--
 		tier[i] = uint8(list[0] + 1)
 	}
 	var faults []string
 	for t, n := range left {
-		if n != 0 {
-			faults = append(faults, fmt.Sprintf("tier %d (%d minor units): the table has %d tickets, tickets.csv has %d", t+1, tiers[t].Amount, tiers[t].Count, tiers[t].Count-n))
+		if n == 0 {
+			continue
 		}
+		fault := fmt.Sprintf("tier %d (%d minor units): the table has %d tickets, tickets.csv has %d", t+1, tiers[t].Amount, tiers[t].Count, tiers[t].Count-n)
+		if n < 0 {
+			fault += fmt.Sprintf(", the first too many on line %d", l.tooMany(tiers, tiers[t].Amount))
+		}
+		faults = append(faults, fault)
 	}
 	if faults = append(faults, unknown...); len(faults) > 0 {
 		return nil, fmt.Errorf("the tickets do not agree with the prize table for %d tickets:\n  %s", len(owner), strings.Join(faults, "\n  "))
 	}
 	return tier, nil
+}
+
+// tooMany is the line of the first ticket with a prize beyond those that the table has.
+func (l *ticketList) tooMany(tiers []manifest.Tier, prize money.Amount) int64 {
+	var left int64
+	for _, t := range tiers {
+		if t.Amount == prize {
+			left += t.Count
+		}
+	}
+	for n := range l.count {
+		if l.prizes[l.record(n).prize] != prize {
+			continue
+		}
+		if left--; left < 0 {
+			return line(n)
+		}
+	}
+	return 0
 }
 
 // write seals chunk by chunk into a new file beside path and renames it when it is
@@ -455,7 +495,7 @@ func (a *arranged) fillChunks(ctx context.Context, tx *sql.Tx, o Order) ([]manif
 			workers.Go(func() {
 				p := part{first: first}
 				for c := first; c < min(first+span, len(leaves)); c++ {
-					p.sealed = append(p.sealed, a.chunk(c))
+					p.sealed = append(p.sealed, a.chunk(c, o.Pepper))
 				}
 				done <- p
 			})
@@ -476,7 +516,7 @@ func (a *arranged) fillChunks(ctx context.Context, tx *sql.Tx, o Order) ([]manif
 }
 
 // chunk computes the tags of one chunk.
-func (a *arranged) chunk(c int) []byte {
+func (a *arranged) chunk(c int, pepper manifest.Pepper) []byte {
 	first := int64(c) * manifest.ChunkTickets
 	last := min(first+manifest.ChunkTickets, a.header.Tickets)
 	sealed := make([]byte, 0, (last-first)*manifest.TagBytes)
@@ -490,19 +530,20 @@ func (a *arranged) chunk(c int) []byte {
 			continue
 		}
 		secret := unpackSecret(a.at(i).secret, digits[:width])
-		sealed = appendTag(sealed, secret, a.header.Block, uint32(i), a.tier[i])
+		sealed = appendTag(sealed, pepper, secret, a.header.Block, uint32(i), a.tier[i])
 	}
 	return sealed
 }
 
-// appendTag is manifest's tag with a zero pepper, computed with HMAC's two hashes on
+// appendTag is manifest's tag, computed with HMAC's two hashes on
 // the stack: sealing makes millions of tags with a key each, where crypto/hmac would
 // spend most of its time on allocations. A test holds it to manifest.Tagger.
-func appendTag(dst, secret []byte, block validate.BlockID, index uint32, tier uint8) []byte {
+func appendTag(dst []byte, pepper manifest.Pepper, secret []byte, block validate.BlockID, index uint32, tier uint8) []byte {
 	const context = "grattoir seal v1"
 	var inner [sha256.BlockSize + len(context) + 16 + 4 + 1]byte
 	var outer [sha256.BlockSize + sha256.Size]byte
-	copy(inner[len(manifest.Pepper{}):], secret)
+	copy(inner[:], pepper[:])
+	copy(inner[len(pepper):], secret)
 	for i := range sha256.BlockSize {
 		outer[i] = inner[i] ^ 0x5c
 		inner[i] ^= 0x36
