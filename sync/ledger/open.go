@@ -292,7 +292,7 @@ func acquire(path string) (*lockFile, error) {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%w (lock %s): terminald is running on it, stop it first", ErrLocked, path)
+			return nil, fmt.Errorf("%w (lock %s): terminald runs on it, or terminalctl journal reads it: stop the one or let the other end", ErrLocked, path)
 		}
 		return nil, err
 	}
