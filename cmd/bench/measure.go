@@ -247,7 +247,11 @@ func (p paper) Ready() *terminal.Fault   { return nil }
 func (p paper) Changed() <-chan struct{} { return nil }
 
 func (p paper) Print(_ context.Context, r validate.Receipt, _ func(*terminal.Fault)) (validate.PrintState, error) {
-	text, err := printer.Encode(p.stationery.Receipt(r), p.profile)
+	slip, err := p.stationery.Receipt(r)
+	if err != nil {
+		return validate.Held, err
+	}
+	text, err := printer.Encode(slip, p.profile)
 	if err != nil || len(text) == 0 {
 		return validate.Held, err
 	}
