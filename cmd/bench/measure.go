@@ -258,7 +258,11 @@ func (j journal) Z(ctx context.Context, kind validate.ClosingKind, operator stri
 }
 
 func (p paper) Print(_ context.Context, r validate.Receipt, _ func(*terminal.Fault)) (validate.PrintState, error) {
-	text, err := printer.Encode(p.stationery.Receipt(r), p.profile)
+	slip, err := p.stationery.Receipt(r)
+	if err != nil {
+		return validate.Held, err
+	}
+	text, err := printer.Encode(slip, p.profile)
 	if err != nil || len(text) == 0 {
 		return validate.Held, err
 	}
