@@ -40,6 +40,7 @@ check: ## formatting, vet, static analysis, a tidy go.mod
 
 race: ## all tests with the race detector
 	CI=$${CI:-} $(GO) test -race -timeout 15m ./...
+	CI=$${CI:-} $(GO) test -timeout 10m -v -run 'PowerCuts' ./sync/ledger # 50 000 cuts; its log has the figures
 	CI=$${CI:-} $(GO) test -timeout 5m ./validate/game/rules # what the detector makes too slow: see uniform_test.go
 
 lint: check
@@ -56,6 +57,7 @@ bench: build ## the figures of the design, each beside what it is compared with;
 
 soak: ## the long runs
 	GRATTOIR_SOAK=1 $(GO) test -race -timeout 2h ./...
+	GRATTOIR_SOAK=1 $(GO) test -timeout 4h -v -run 'PowerCuts' ./sync/ledger
 
 fuzz: ## every fuzz target for half a minute
 	@.ci/fuzz 30s

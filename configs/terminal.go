@@ -35,6 +35,7 @@ type Terminal struct {
 	AutoLockMinutes int       `toml:"auto_lock_minutes"` // idle time after which the counter locks, 0 for never
 	Register        Register  `toml:"register"`          // of winners' identities
 	ReserveMB       int64     `toml:"reserve_mb"`        // free space below which nothing is paid
+	QuotaMB         int64     `toml:"quota_mb"`          // what manifests may take of the disk; only a linked terminal drops and fetches them
 	Shop            Shop      `toml:"shop"`
 	Screen          Screen    `toml:"screen"`
 	Scanner         Scanner   `toml:"scanner"`
@@ -123,7 +124,7 @@ func LoadTerminal(path string) (Terminal, error) {
 
 // ParseTerminal reads the text of a configuration. The errors name file, line and column.
 func ParseTerminal(name string, text []byte) (Terminal, error) {
-	c := Terminal{Language: string(money.French), TimeZone: "Europe/Paris", Signatures: 1, ReserveMB: 64, AutoLockMinutes: 10, Register: Register{SpanHours: 24, KeepDays: 1827},
+	c := Terminal{Language: string(money.French), TimeZone: "Europe/Paris", Signatures: 1, ReserveMB: 64, QuotaMB: 20000, AutoLockMinutes: 10, Register: Register{SpanHours: 24, KeepDays: 1827},
 		Screen: Screen{Listen: "127.0.0.1:8087"}, Scanner: Scanner{Baud: 9600, Parity: "none", DataBits: 8},
 		Printer: Printer{Baud: 9600, Flow: "none", Profile: "generic-80"}}
 	if err := Decode(name, text, &c); err != nil {
@@ -162,6 +163,7 @@ func (c Terminal) validate() error {
 	need(c.Register.SpanHours >= 1 && c.Register.SpanHours <= 24*366, "register.span_hours = %d: want 1 to 8784", c.Register.SpanHours)
 	need(c.Register.KeepDays >= 1 && c.Register.KeepDays <= 3660 && c.Register.KeepDays*24 >= c.Register.SpanHours, "register.keep_days = %d: want 1 to 3660, and no less than the span", c.Register.KeepDays)
 	need(c.ReserveMB >= 1, "reserve_mb = %d: want 1 or more", c.ReserveMB)
+	need(c.QuotaMB >= 1, "quota_mb = %d: want 1 or more; a block of 9 million tickets takes 72", c.QuotaMB)
 	need(c.Shop.Name != "", "shop.name: slips need the name of the point of sale")
 	need(loopback(c.Screen.Listen), "screen.listen = %q: want a loopback address and port, as \"127.0.0.1:8087\"", c.Screen.Listen)
 	need(c.Scanner.Path != "", "scanner.path: name the scanner's port, best one under /dev/serial/by-id")

@@ -258,7 +258,11 @@ func (j journal) Z(ctx context.Context, kind validate.ClosingKind, operator stri
 }
 
 func (p paper) Print(_ context.Context, r validate.Receipt, _ func(*terminal.Fault)) (validate.PrintState, error) {
-	text, err := printer.Encode(p.stationery.Receipt(r), p.profile)
+	slip, err := p.stationery.Receipt(r)
+	if err != nil {
+		return validate.Held, err
+	}
+	text, err := printer.Encode(slip, p.profile)
 	if err != nil || len(text) == 0 {
 		return validate.Held, err
 	}
@@ -297,7 +301,9 @@ func (b *bench) claims(ctx context.Context, work string, s *sealedBlock) error {
 		return err
 	}
 	counter := terminal.New(terminal.Options{Name: "B-1", Shelf: shelf, Ledger: journal{book}, Printer: p, Central: terminal.StandAlone{}, AcceptScaled: true,
-		Policy: policy.Policy{Version: "b1", Currency: "EUR", ShopLimit: 30000, ClaimDays: 30}, Now: time.Now,
+		Policy: func() policy.Policy {
+			return policy.Policy{Version: "b1", Currency: "EUR", ShopLimit: 30000, ClaimDays: 30}
+		}, Now: time.Now,
 		Trusted: func() time.Time { return time.Time{} }, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	running, stop := context.WithCancel(ctx)
 	defer stop()

@@ -383,7 +383,7 @@ func historyCommand() *cobra.Command {
 			fmt.Fprintln(w, "NUMBER\tTIME\tACT\tWHAT")
 			for _, t := range list {
 				act, what := describe(t)
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", t.Entry, t.At.Local().Format(withZone), act, what)
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", t.Number, t.At.Local().Format(withZone), act, what)
 			}
 			return w.Flush()
 		},
@@ -393,13 +393,13 @@ func historyCommand() *cobra.Command {
 	return cmd
 }
 
-func describe(t validate.Transaction) (act, what string) {
+func describe(t control.Transaction) (act, what string) {
 	amount := func(a money.Amount, currency string) string {
 		return money.Text(a, currency, money.English, money.Receipt)
 	}
 	switch {
 	case t.Claim != nil:
-		return "paid", fmt.Sprintf("%s, %s %s-%s, slip %s", amount(t.Claim.Amount, t.Claim.Currency), t.Claim.Slip.Game, t.Claim.Slip.Pack, t.Claim.Slip.Ticket, slipWord(t.Claim.Print))
+		return "paid", fmt.Sprintf("%s, %s %s-%s, slip %s", amount(money.Amount(t.Claim.AmountMinor), t.Claim.Currency), t.Claim.Game, t.Claim.Pack, t.Claim.Ticket, slipWord(t.Claim.Print))
 	case t.Reversal != nil:
 		return "reversal", fmt.Sprintf("of %s, %s, %s, %s", t.Reversal.Number, amount(t.Reversal.Amount, t.Reversal.Currency), t.Reversal.Reason, t.Reversal.State)
 	case t.Reprint != nil:

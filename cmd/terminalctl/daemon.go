@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -241,7 +242,7 @@ func statusCommand() *cobra.Command {
 			} else {
 				err = printStatus(cmd.OutOrStdout(), st)
 			}
-			if err == nil && (st.Scanner != nil || st.Printer != nil || st.Ledger != "" || len(st.Damaged) > 0) {
+			if err == nil && (st.Scanner != nil || st.Printer != nil || st.Ledger != nil || st.Clock != nil || len(st.Damaged) > 0) {
 				return cli.Exit(cli.Person, nil)
 			}
 			return err
@@ -276,8 +277,8 @@ func printStatus(out io.Writer, st control.Status) error {
 		return f.Code + " " + strings.ReplaceAll(f.Clerk, "\n", " ") + " (" + f.Technician + ")"
 	}
 	ledger := "writable"
-	if st.Ledger != "" {
-		ledger = st.Ledger
+	if st.Ledger != nil {
+		ledger = device(st.Ledger)
 	}
 	fmt.Fprintf(w, "Terminal\t%s, %s (%s)\n", st.Terminal, st.Shop, st.Program)
 	fmt.Fprintf(w, "Page\t%s\n", st.Page)
@@ -307,15 +308,53 @@ func printStatus(out io.Writer, st control.Status) error {
 		if l.Exceptions > 0 {
 			fmt.Fprintf(w, "\t%d payments were not credited: call central operations\n", l.Exceptions)
 		}
+		printQuota(w, l)
 	}
 	fmt.Fprintf(w, "Policy\t%s\n", st.Policy)
-	if st.Trusted.IsZero() {
+	if st.Clock != nil {
+		fmt.Fprintf(w, "Clock\t%s\n", device(st.Clock))
+	} else if st.Trusted.IsZero() {
 		fmt.Fprintf(w, "Clock\t%s, not verified\n", st.Now.Local().Format(withZone))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	return printBlocks(out, st)
+}
+
+// printQuota says what the blocks take and which are not here, one line for each that
+// this terminal has packs of.
+func printQuota(w io.Writer, l *control.Link) {
+	region := ""
+	if l.Region != "" {
+		region = ", region " + l.Region
+	}
+	fmt.Fprintf(w, "Blocks\t%d MB of %d MB%s\n", l.TakenBytes>>20, l.QuotaBytes>>20, region)
+	others := map[string]int{}
+	for _, m := range l.Missing {
+		if m.Own {
+			fmt.Fprintf(w, "\tNOT HERE, though packs of it are: game code %s, packs %d-%d: %s\n", m.GameCode, m.FirstPack, m.LastPack, whyMissing(m.Why))
+		} else {
+			others[m.Why]++
+		}
+	}
+	for _, why := range slices.Sorted(maps.Keys(others)) {
+		fmt.Fprintf(w, "\tnot here: %d blocks of other packs: %s\n", others[why], whyMissing(why))
+	}
+}
+
+func whyMissing(why string) string {
+	switch why {
+	case "coming":
+		return "on the way"
+	case "quota":
+		return "no room in quota_mb"
+	case "disk":
+		return "no room on the disk: free some space"
+	case "program":
+		return "it needs a newer program: update"
+	}
+	return why
 }
 
 func printBlocks(out io.Writer, st control.Status) error {
@@ -334,6 +373,9 @@ func printBlocks(out io.Writer, st control.Status) error {
 		}
 		if b.Damaged {
 			state = "DAMAGED: fetch it again"
+		}
+		if b.Overlaps != "" {
+			state = fmt.Sprintf("%s OVERLAPS %s: take the wrong file away", b.File, b.Overlaps)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", b.Game, b.GameCode, b.Emission, b.Number, b.Tickets, state)
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,5 +26,22 @@ func crashStep() func(string) {
 			_ = unix.Kill(os.Getpid(), unix.SIGKILL)
 			select {} // the signal is on its way; nothing after this step may happen
 		}
+	}
+}
+
+// clock is the device's, set off by the seconds in the file that GRATTOIR_CLOCK names,
+// which is read at each look: a test sets the clock while the program runs.
+func clock() func() time.Time {
+	path := os.Getenv("GRATTOIR_CLOCK")
+	return func() time.Time {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return time.Now()
+		}
+		seconds, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+		if err != nil {
+			return time.Now()
+		}
+		return time.Now().Round(0).Add(time.Duration(seconds) * time.Second) // without its monotonic reading
 	}
 }

@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-var tiers = []manifest.Tier{{Count: 2, Amount: 200000}, {Count: 20, Amount: 2000}}
+var tiers = []manifest.Tier{{Count: 2, Amount: 200000}, {Count: 60, Amount: 2000}}
 
 // shop is a counter with a sealed block, and every code of it by prize.
 type shop struct {

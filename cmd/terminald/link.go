@@ -59,9 +59,10 @@ func loadTrust(c configs.Terminal) (trust, error) {
 // link is the way to central as the counter and the pages see it. The zero link is that
 // of a terminal on its own.
 type link struct {
-	up   *uplink.Uplink
-	book *ledger.Ledger
-	name string
+	up     *uplink.Uplink
+	book   *ledger.Ledger
+	name   string
+	broken error // why there is no uplink, of a terminal that should have one
 }
 
 // outside is what the link needs of the world beyond the program. The zero outside is
@@ -76,19 +77,26 @@ func newLink(c configs.Terminal, t trust, book *ledger.Ledger, blocks *library, 
 	if c.StandAlone {
 		return &link{}, nil
 	}
+	var up *uplink.Uplink
 	up, err := uplink.New(uplink.Options{URL: c.Central.URL, Identity: t.identity, Ledger: book,
-		Blocks: uplink.BlockStore{Dir: c.Manifests(), Reserve: c.ReserveMB << 20}, Dial: world.dial, Rand: world.rand, Now: time.Now, Log: log,
+		Blocks: uplink.BlockStore{Dir: c.Manifests(), Quota: c.QuotaMB << 20, Reserve: c.ReserveMB << 20}, Dial: world.dial, Rand: world.rand, Now: time.Now, Log: log,
 		Program: version(), Faults: faults, Peppers: blocks.lackPeppers, KeepPepper: blocks.keepPepper,
-		OnBlocks: func() { logError(log, "looking for new manifests", blocks.rescan(context.Background())) }})
-	if err != nil {
+		OnBlocks: func() { logError(log, "looking for new manifests", blocks.rescan(context.Background())) },
+		OnListed: func() { blocks.know(up.Listed()) }, Held: blocks.held})
+	switch {
+	case err != nil && book.Writable() != nil: // what it needs of the ledger cannot be read
+		log.Error("no link to central: the ledger cannot be read", "err", err)
+		return &link{broken: err}, nil
+	case err != nil:
 		return nil, err
 	}
-	return &link{up, book, c.Name}, nil
+	blocks.know(up.Listed()) // from before the start
+	return &link{up: up, book: book, name: c.Name}, nil
 }
 
 // central is the counter's view: what the feed has said of a ticket's pack.
 func (l *link) central() terminal.Central {
-	if l.up == nil {
+	if l.up == nil && l.broken == nil {
 		return terminal.StandAlone{}
 	}
 	return l
@@ -98,6 +106,9 @@ func (l *link) central() terminal.Central {
 // feed never named is not known, and so not active. Central may also refuse this
 // terminal as a whole: that is known only while it answers.
 func (l *link) Standing(ctx context.Context, o validate.Opened) (terminal.Standing, error) {
+	if l.broken != nil {
+		return terminal.Standing{}, l.broken
+	}
 	pack, known, err := l.book.Pack(ctx, o.Code.Game, o.Code.Pack)
 	if err != nil {
 		return terminal.Standing{}, err
@@ -135,12 +146,19 @@ func (l *link) run(ctx context.Context) error {
 
 // status is the link for the socket, nil when there is none.
 func (l *link) status() *control.Link {
+	if l.broken != nil {
+		return &control.Link{Faults: []control.Fault{{Code: uplink.CodeStore, Clerk: "all", Technician: l.broken.Error()}}}
+	}
 	if l.up == nil {
 		return nil
 	}
 	st := l.up.Status()
 	out := &control.Link{Contact: st.Contact, Acked: validate.EntryNumber{Epoch: st.Acked.Epoch, Seq: st.Acked.Seq}.String(),
-		Entries: st.Unsent, Snapshot: st.Snapshot, Feed: st.Feed, Exceptions: st.Exceptions, Certificate: st.Expires, Faults: []control.Fault{}}
+		Entries: st.Unsent, Snapshot: st.Snapshot, Feed: st.Feed, Exceptions: st.Exceptions, Certificate: st.Expires, Faults: []control.Fault{},
+		Region: st.Region, QuotaBytes: st.Quota, TakenBytes: st.Taken, Missing: []control.MissingBlock{}}
+	for _, m := range st.Missing {
+		out.Missing = append(out.Missing, control.MissingBlock{GameCode: m.GameCode, FirstPack: m.FirstPack, LastPack: m.LastPack, Bytes: m.Size, Own: m.Own, Why: string(m.Why)})
+	}
 	if st.Refused != "" {
 		out.Faults = append(out.Faults, control.Fault{Code: st.Refused, Clerk: "all", Technician: "central refuses this terminal, or its journal contradicts central's: nothing is paid until central takes it back"})
 	}

@@ -54,11 +54,14 @@ func run(ctx context.Context, c configs.Terminal) error {
 		}
 		return way.trusted()
 	}
-	book, err := openLedger(ctx, c, believed, trusted)
+	now := clock()
+	book, err := openBook(ctx, c, believed, now, trusted, log)
 	if err != nil {
 		return err
 	}
 	defer func() { logError(log, "closing the ledger", book.Close()) }()
+	audit := startAudit(ctx, book, log)
+	defer audit.stop()
 	blocks, err := newLibrary(c, believed, log)
 	if err != nil {
 		return err
@@ -80,8 +83,9 @@ func run(ctx context.Context, c configs.Terminal) error {
 	defer func() { logError(log, "closing the operators' files", team.close()) }()
 	stationery := printer.Stationery{Shop: printer.Shop{Name: c.Shop.Name, Address: c.Shop.Address}, Language: money.Language(c.Language), Zone: zone}
 	desk := terminal.Options{Name: c.Name, Shelf: blocks.shelf, Ledger: journal{book}, Currency: c.Policy.Currency,
-		Printer: printer.Desk{Device: paper, Stationery: stationery, Log: log}, Central: way.central(), Policy: c.Limits(),
-		AcceptScaled: c.AcceptScaled, Operator: c.Operator, Now: time.Now, Trusted: trusted, Log: log, Step: crashStep()}
+		Printer: printer.Desk{Device: paper, Stationery: stationery, Log: log}, Central: way.central(), Policy: c.Limits,
+		AcceptScaled: c.AcceptScaled, Operator: c.Operator, Now: now, Trusted: trusted, Log: log, LedgerFault: ledgerFault,
+		Clock: newClockWatch(now, uptime.Since, trusted, signedFloor(ctx, book)).fault, Step: crashStep()}
 	team.join(&desk)
 	counter = terminal.New(desk)
 
@@ -100,13 +104,14 @@ func run(ctx context.Context, c configs.Terminal) error {
 	if err != nil {
 		return err
 	}
-	return serve(ctx, c, log, counter, page, paper, glass, book, blocks, way, team, render)
+	audit.wait(auditGrace)
+	return serve(ctx, c, log, counter, page, paper, glass, book, blocks, way, team, now, render)
 }
 
 // serve runs everything until ctx ends, then stops in order: no more scans, no more
 // acts, the slip in hand, the printer; the caller closes the ledger last.
 func serve(ctx context.Context, c configs.Terminal, log *slog.Logger, counter *terminal.Terminal, page *screen.Screen,
-	paper *printer.Device, glass *scanner.Scanner, book *ledger.Ledger, blocks *library, way *link, team *crew, render func(io.Writer, validate.Receipt) error) error {
+	paper *printer.Device, glass *scanner.Scanner, book *ledger.Ledger, blocks *library, way *link, team *crew, now func() time.Time, render func(io.Writer, validate.Receipt) error) error {
 	web, err := net.Listen("tcp", c.Screen.Listen)
 	if err != nil {
 		return cli.Exit(cli.Usage, fmt.Errorf("screen.listen: %w (another program, perhaps another terminald, has the address: stop it, or change it in the configuration)", err))
@@ -119,7 +124,7 @@ func serve(ctx context.Context, c configs.Terminal, log *slog.Logger, counter *t
 		head := book.Head()
 		return control.Status{Terminal: c.Name, Shop: c.Shop.Name, Program: version(), Policy: c.Policy.Version, StandAlone: c.StandAlone,
 			Head: validate.EntryNumber{Epoch: head.Epoch, Seq: head.Seq}.String(), HeadHash: head.Hash.String(),
-			Page: "http://" + web.Addr().String() + "/", Blocks: blocks.list(), Damaged: blocks.damaged(), Now: time.Now(), Trusted: way.trusted(), Link: way.status()}
+			Page: "http://" + web.Addr().String() + "/", Blocks: blocks.list(), Damaged: blocks.damaged(), Now: now(), Trusted: way.trusted(), Link: way.status()}
 	}
 	servers := []*http.Server{
 		{Handler: page.Handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10},
@@ -155,9 +160,6 @@ func serve(ctx context.Context, c configs.Terminal, log *slog.Logger, counter *t
 			counter.Check(scans, terminal.Scan{Text: s.Text, AIM: aimLetter(s.AIM), Entered: validate.Scanned})
 		}, func(s scanner.State) { counter.ScannerFault(scannerFault(s)) })
 	})
-	if err := book.Writable(); err != nil {
-		log.Warn("nothing can be paid", "err", err)
-	}
 	log.Info("ready", "terminal", c.Name, "page", "http://"+web.Addr().String()+"/", "socket", c.Socket, "blocks", len(blocks.list()))
 
 	select {
@@ -219,24 +221,25 @@ func makeFolders(c configs.Terminal) error {
 	return nil
 }
 
-func openLedger(ctx context.Context, c configs.Terminal, t trust, trusted func() time.Time) (*ledger.Ledger, error) {
+// ledgerOptions are how this terminal opens its ledger.
+func ledgerOptions(c configs.Terminal, t trust, now, trusted func() time.Time) (ledger.Options, error) {
 	boot, err := uptime.Boot()
 	if err != nil {
-		return nil, err
+		return ledger.Options{}, err
 	}
 	moment := func() ledger.Moment {
-		return ledger.Moment{Boot: boot, Mono: uptime.Since(), Device: time.Now(), Trusted: trusted()}
+		return ledger.Moment{Boot: boot, Mono: uptime.Since(), Device: now(), Trusted: trusted()}
 	}
 	zone, err := time.LoadLocation(c.TimeZone)
 	if err != nil {
-		return nil, err
+		return ledger.Options{}, err
 	}
 	var sign func([]byte) ([]byte, error) // a terminal alone has no key that anybody knows
 	if !c.StandAlone {
 		sign = t.identity.Sign
 	}
-	return ledger.Open(ctx, ledger.Options{Path: c.Ledger(), Terminal: c.Name, Moment: moment, ClaimKey: t.claimKey, Sign: sign, Zone: zone,
-		Allowance: ledger.Allowance{Claims: c.Allowance.Claims, Money: money.Amount(c.Allowance.Money)}, Reserve: c.ReserveMB << 20})
+	return ledger.Options{Path: c.Ledger(), Terminal: c.Name, Moment: moment, ClaimKey: t.claimKey, Sign: sign, Zone: zone,
+		Allowance: ledger.Allowance{Claims: c.Allowance.Claims, Money: money.Amount(c.Allowance.Money)}, Reserve: c.ReserveMB << 20, AuditFirst: true}, nil
 }
 
 func readClaimKey(path string) (ledger.ClaimKey, error) {
@@ -290,13 +293,10 @@ func awaitDevices(ctx context.Context, counter *terminal.Terminal) {
 func faultCodes(counter *terminal.Terminal) []string {
 	state, _ := counter.State()
 	codes := []string{}
-	for _, f := range []*terminal.Fault{state.Scanner, state.Printer} {
+	for _, f := range []*terminal.Fault{state.Scanner, state.Printer, state.Ledger, state.Clock} {
 		if f != nil {
 			codes = append(codes, f.Code)
 		}
-	}
-	if state.Ledger != "" {
-		codes = append(codes, validate.LedgerNotWritable.Code())
 	}
 	return codes
 }

@@ -21,6 +21,15 @@ import (
 // journal is the ledger as the counter takes it.
 type journal struct{ *ledger.Ledger }
 
+// Writable leaves training to the counter, which plays payments then; Record refuses them
+// all the same.
+func (j journal) Writable() error {
+	if err := j.Ledger.Writable(); !errors.Is(err, ledger.ErrTraining) {
+		return err
+	}
+	return nil
+}
+
 // Z ends a period, named by the device's date.
 func (j journal) Z(ctx context.Context, kind validate.ClosingKind, operator string) (validate.Closing, error) {
 	return j.Ledger.Z(ctx, kind, ledger.Ending{Operator: operator})

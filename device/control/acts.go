@@ -34,6 +34,16 @@ type Batch struct {
 	Error      string          `json:"error,omitempty"`        // needs, when nothing was paid
 }
 
+// Transaction is one act of the counter; exactly one pointer is set.
+type Transaction struct {
+	Number   string             `json:"number"` // the act's own place in the ledger
+	At       time.Time          `json:"at"`     // device time
+	Claim    *Receipt           `json:"claim,omitempty"`
+	Reversal *validate.Reversal `json:"reversal,omitempty"`
+	Reprint  *validate.Reprint  `json:"reprint,omitempty"`
+	Closing  *validate.Closing  `json:"closing,omitempty"`
+}
+
 type signOnRequest struct {
 	Operator   string `json:"operator"`
 	PIN        string `json:"pin"`
@@ -186,10 +196,15 @@ const historyLength = 10
 
 func (s *server) history(w http.ResponseWriter, r *http.Request) {
 	list, err := s.opt.Terminal.History(r.Context(), historyLength)
-	if list == nil {
-		list = []validate.Transaction{}
+	out := make([]Transaction, 0, len(list))
+	for _, x := range list {
+		t := Transaction{Number: x.Entry.String(), At: x.At, Reversal: x.Reversal, Reprint: x.Reprint, Closing: x.Closing}
+		if x.Claim != nil {
+			t.Claim = s.receipt(*x.Claim, nil)
+		}
+		out = append(out, t)
 	}
-	s.done(w, list, err)
+	s.done(w, out, err)
 }
 
 func (s *server) beginBatch(w http.ResponseWriter, r *http.Request) {

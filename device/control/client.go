@@ -102,8 +102,8 @@ func (c *Client) SetTraining(ctx context.Context, on bool, manager, pin string) 
 }
 
 // History gives the newest acts of the counter.
-func (c *Client) History(ctx context.Context) ([]validate.Transaction, error) {
-	return call[[]validate.Transaction](ctx, c, "GET", "/v1/history", nil)
+func (c *Client) History(ctx context.Context) ([]Transaction, error) {
+	return call[[]Transaction](ctx, c, "GET", "/v1/history", nil)
 }
 
 // BeginBatch starts collecting tickets.

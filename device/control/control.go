@@ -79,7 +79,8 @@ type Status struct {
 	Unsent     Unsent    `json:"unsent"`
 	Scanner    *Fault    `json:"scanner"` // null when it works
 	Printer    *Fault    `json:"printer"`
-	Ledger     string    `json:"ledger"`   // what keeps it from committing, "" for nothing
+	Ledger     *Fault    `json:"ledger"`   // what keeps it from taking payments, null for nothing
+	Clock      *Fault    `json:"clock"`    // what is wrong with it, null for nothing; it stops no payment
 	Session    *Session  `json:"session"`  // who is signed on, null for nobody or no sign-on
 	Training   bool      `json:"training"` // nothing is recorded
 	Reprint    []string  `json:"reprint"`  // payments whose slip may not have come out
@@ -101,6 +102,21 @@ type Link struct {
 	Exceptions  int64     `json:"exceptions"` // entries that central did not credit, since the start
 	Certificate time.Time `json:"certificate,omitzero"`
 	Faults      []Fault   `json:"faults"`
+	Region      string    `json:"region"`      // where central says the terminal stands, "" for nowhere
+	QuotaBytes  int64     `json:"quota_bytes"` // what manifests may take
+	TakenBytes  int64     `json:"taken_bytes"` // what they take
+	// Missing are the blocks that central lists and that do not lie here, the most wanted first.
+	Missing []MissingBlock `json:"missing"`
+}
+
+// MissingBlock is a block whose tickets are answered with block-not-here.
+type MissingBlock struct {
+	GameCode  string `json:"game_code"`
+	FirstPack uint32 `json:"first_pack"`
+	LastPack  uint32 `json:"last_pack"`
+	Bytes     int64  `json:"bytes"`
+	Own       bool   `json:"own"` // this terminal has packs of it
+	Why       string `json:"why"` // coming, quota, disk or program
 }
 
 // Unsent is what central has not acknowledged.
@@ -120,7 +136,8 @@ type Block struct {
 	Tickets  int64  `json:"tickets"`
 	Scaled   bool   `json:"scaled"`
 	Damaged  bool   `json:"damaged"`
-	Locked   bool   `json:"locked"` // its pepper is not here
+	Locked   bool   `json:"locked"`             // its pepper is not here
+	Overlaps string `json:"overlaps,omitempty"` // file of another block that claims the same packs
 	File     string `json:"file"`
 }
 
@@ -282,7 +299,7 @@ func (s *server) status(w http.ResponseWriter, _ *http.Request) {
 	if x := state.Session; x != nil {
 		st.Session = &Session{x.Operator, x.Name, x.Role, x.Since, x.Locked, int64(x.Float), x.Currency}
 	}
-	st.Scanner, st.Printer, st.Ledger = s.fault(state.Scanner), s.fault(state.Printer), state.Ledger
+	st.Scanner, st.Printer, st.Ledger, st.Clock = s.fault(state.Scanner), s.fault(state.Printer), s.fault(state.Ledger), s.fault(state.Clock)
 	st.Reprint = []string{}
 	for _, n := range state.Reprint {
 		st.Reprint = append(st.Reprint, n.String())

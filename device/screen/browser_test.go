@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"grattoir/device/health"
 	"grattoir/device/terminal"
 	"grattoir/device/terminal/terminaltest"
 	"grattoir/validate"
@@ -317,7 +318,7 @@ func shots(c *counter, l money.Language) []shot {
 	fault := base
 	fault.Printer = terminaltest.PaperOut()
 	fault.Scanner = &terminal.Fault{Code: "S11", ClerkFR: "Lecteur mal réglé (parité).\nScannez la page de réglage.", ClerkEN: "Scanner set up wrong (parity).\nScan the set-up sheet again."}
-	fault.Ledger = "disk full"
+	fault.Ledger, fault.Clock = health.Ledger(health.LedgerReadOnly, nil), health.Clock(health.ClockAhead, "20 years")
 	list := []shot{}
 	add := func(name string, s terminal.State, asking bool) {
 		list = append(list, shot{name, "clerk", c.viewOf(snapshot{state: s, asking: asking, seq: 1}, l)},
@@ -352,7 +353,7 @@ func shots(c *counter, l money.Language) []shot {
 		add(fmt.Sprintf("win-%d", a), on(validate.Winner, a), false)
 	}
 	big := on(validate.Winner, 199999)
-	big.Printer, big.Scanner, big.Ledger = fault.Printer, fault.Scanner, fault.Ledger
+	big.Printer, big.Scanner, big.Ledger, big.Clock = fault.Printer, fault.Scanner, fault.Ledger, fault.Clock
 	add("win-fault", big, false)
 	add("ask", on(validate.Winner, 199999), true)
 	identity := on(validate.Winner, 250000)

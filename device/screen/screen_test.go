@@ -53,8 +53,10 @@ func newCounter(t *testing.T, edit func(*Options)) *counter {
 		central: terminaltest.NewCentral(), trusted: noon}
 	trusted := func() time.Time { return c.trusted }
 	c.terminal = terminal.New(terminal.Options{Name: "T-0042", Shelf: c.shelf, Ledger: c.ledger, Printer: c.printer, Central: c.central,
-		Policy: policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 500000, ConfirmCashPrize: 10000, IdentityPrize: 200000, ClaimDays: 30},
-		Now:    now, Trusted: trusted, Log: log})
+		Policy: func() policy.Policy {
+			return policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 500000, ConfirmCashPrize: 10000, IdentityPrize: 200000, ClaimDays: 30}
+		},
+		Now: now, Trusted: trusted, Log: log})
 	opt := Options{Terminal: c.terminal, Name: "T-0042", Shop: "Tabac de la Gare", Now: now, Trusted: trusted, DataDate: func() time.Time { return noon.Add(-18 * time.Hour) }, Log: log,
 		Render: func(w io.Writer, r validate.Receipt) error { return png.Encode(w, drawing()) }}
 	if edit != nil {
@@ -187,9 +189,9 @@ func TestStatusLineNamesEveryTrouble(t *testing.T) {
 	c.press(t, "/pay", v.ID)
 	c.ledger.Break(errors.New("disk full"))
 	c.printer.Break(terminaltest.PaperOut())
-	c.await(t, "printer and ledger faulty", func(s terminal.State) bool { return s.Printer != nil && s.Ledger != "" })
+	c.await(t, "printer and ledger faulty", func(s terminal.State) bool { return s.Printer != nil && s.Ledger != nil })
 	wantAll(t, "the status line", c.do(t, "GET", "/", nil, nil).Body.String(), "DÉMONSTRATION", "S1 Lecteur débranché. Vérifiez son câble.",
-		"P2 Plus de papier. Mettez un rouleau.", "V4 Registre en panne", "1 paiement non envoyé (20\u00a0€)")
+		"P2 Plus de papier. Mettez un rouleau.", "V4 Le terminal ne peut pas enregistrer.", "1 paiement non envoyé (20\u00a0€)")
 }
 
 func TestPayPressedTwicePaysOnce(t *testing.T) {

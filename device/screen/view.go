@@ -277,7 +277,10 @@ func (s *Screen) earlier(p validate.Payment, w *words) []string {
 func (s *Screen) line(state terminal.State, w *words, l money.Language) []item {
 	now := s.opt.Now()
 	clock := item{Text: now.In(s.opt.Zone).Format("15:04")}
-	if s.opt.Trusted().IsZero() {
+	switch {
+	case state.Clock != nil: // its own words are long, and it stops nothing
+		clock = item{state.Clock.Code + " " + clock.Text + " " + w.ClockWrong, true}
+	case s.opt.Trusted().IsZero():
 		// A terminal on its own can never verify its clock: what cannot be mended is no alarm.
 		clock = item{clock.Text + " " + w.ClockDoubt, !s.opt.StandAlone}
 	}
@@ -287,8 +290,8 @@ func (s *Screen) line(state terminal.State, w *words, l money.Language) []item {
 	}
 	items := []item{{w.unsent(state.Unsent, s.opt.StandAlone, s.opt.Currency, l, now, s.opt.Zone), false}, data,
 		device(w.PrinterReady, state.Printer, l), device(w.ScannerReady, state.Scanner, l)}
-	if state.Ledger != "" {
-		items = append(items, item{validate.LedgerNotWritable.Code() + " " + w.LedgerTrouble, true})
+	if state.Ledger != nil {
+		items = append(items, device("", state.Ledger, l))
 	}
 	if len(state.Reprint) > 0 {
 		items = append(items, item{fmt.Sprintf(w.ToReprint, state.Reprint[0]), true})

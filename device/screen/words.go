@@ -54,7 +54,7 @@ type words struct {
 	Alone, AloneOne, AloneMany     string // the same for a terminal that has no central
 	Data, NoData                   string
 	PrinterReady, ScannerReady     string
-	LedgerTrouble, ClockDoubt      string
+	ClockDoubt, ClockWrong         string
 	ToReprint, Since               string
 	BarLabel, LineLabel            string
 
@@ -100,7 +100,7 @@ var french = words{
 	Alone: "Terminal autonome", AloneOne: "Terminal autonome : 1 paiement", AloneMany: "Terminal autonome : %d paiements",
 	Data: "Données du %s", NoData: "Aucune donnée de jeu",
 	PrinterReady: "Imprimante prête", ScannerReady: "Lecteur prêt",
-	LedgerTrouble: "Registre en panne : aucun paiement, appelez l'assistance", ClockDoubt: "heure non vérifiée",
+	ClockDoubt: "heure non vérifiée", ClockWrong: "heure fausse",
 	ToReprint: "Reçu à réimprimer : %s", Since: "depuis le %s",
 	BarLabel: "Terminal", LineLabel: "État du terminal",
 	day: "02/01 à 15:04", dayYear: "02/01/2006 à 15:04",
@@ -137,7 +137,7 @@ var english = words{
 	Alone: "Stand-alone terminal", AloneOne: "Stand-alone terminal: 1 payment", AloneMany: "Stand-alone terminal: %d payments",
 	Data: "Data of %s", NoData: "No game data",
 	PrinterReady: "Printer ready", ScannerReady: "Scanner ready",
-	LedgerTrouble: "Ledger out of order: no payments, call support", ClockDoubt: "time not verified",
+	ClockDoubt: "time not verified", ClockWrong: "wrong time",
 	ToReprint: "Slip to reprint: %s", Since: "since %s",
 	BarLabel: "Terminal", LineLabel: "State of the terminal",
 	day: "2 Jan, 15:04", dayYear: "2 Jan 2006, 15:04",

@@ -8,6 +8,7 @@ import (
 
 	"grattoir/validate"
 	"grattoir/validate/money"
+	"grattoir/validate/policy"
 )
 
 // MaxBatch is how many tickets of one customer are paid together.
@@ -82,11 +83,11 @@ func (t *Terminal) join(v *View) {
 	}
 	next := *b
 	next.Views = views
-	t.showBatch(t.sum(next))
+	t.showBatch(sum(next, v.policy))
 }
 
-// sum works out what a batch comes to. One that does not add up needs everything.
-func (t *Terminal) sum(b Batch) Batch {
+// sum works out what a batch comes to under a policy. One that does not add up needs everything.
+func sum(b Batch, p policy.Policy) Batch {
 	var prizes []money.Amount
 	for _, v := range b.Views {
 		if v.Stage == Verdict && v.Verdict.Outcome == validate.Pay {
@@ -95,7 +96,7 @@ func (t *Terminal) sum(b Batch) Batch {
 	}
 	b.Prizes = len(prizes)
 	var err error
-	if b.Needs, b.Total, err = validate.BatchNeeds(prizes, t.opt.Policy); err != nil {
+	if b.Needs, b.Total, err = validate.BatchNeeds(prizes, p); err != nil {
 		b.Needs = []validate.Need{validate.ConfirmCash, validate.Identity}
 	}
 	return b
@@ -124,11 +125,13 @@ func (t *Terminal) PayBatch(ctx context.Context, id string, c Confirmed) (Batch,
 		return b, err
 	}
 	b.Views = slices.Clone(b.Views)
+	limits := t.policy()
 	for i := range b.Views {
 		v := &b.Views[i]
+		v.policy = limits
 		v.Verdict = t.decide(ctx, v, true)
 	}
-	b = t.sum(b)
+	b = sum(b, limits)
 	t.showBatch(b)
 	if err := unmet(b.Needs, c); err != nil {
 		return b, err

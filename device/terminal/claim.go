@@ -63,7 +63,7 @@ func (t *Terminal) Complete(ctx context.Context, id, digits string) (View, error
 // judge opens the code, where one was read, decides, and shows the view. A code that
 // only lacks its hidden digits waits for them.
 func (t *Terminal) judge(ctx context.Context, v View) View {
-	v.Opened = validate.Opened{Finding: validate.Misread}
+	v.Opened, v.policy = validate.Opened{Finding: validate.Misread}, t.policy()
 	if v.Code.Game != "" {
 		v.Opened = t.open(ctx, &v)
 	}
@@ -130,8 +130,10 @@ func (t *Terminal) Pay(ctx context.Context, id string, c Confirmed) (View, error
 	}
 
 	// Everything is asked again: seconds or minutes have passed since the check.
+	v.policy = t.policy()
 	if v.Verdict = t.decide(ctx, &v, true); v.Verdict.Outcome == validate.Pay {
 		if err := unmet(v.Verdict.Needs, c); err != nil {
+			t.change(func(st *State) { st.View = v }) // a new policy may ask for more than the page shows
 			return v, err
 		}
 		if v.Linked, err = t.identify(ctx, operator, v.Verdict.Needs, c, []View{v}); err != nil {
@@ -219,7 +221,7 @@ func unmet(needs []validate.Need, c Confirmed) error {
 func (t *Terminal) claim(v View, operator string) validate.Claim {
 	o := v.Opened
 	return validate.Claim{ID: v.ID, Ticket: o.Key(), Secret: v.Code, Round: v.round, Tier: o.Tier, Amount: o.Amount, Currency: o.Currency,
-		OwnerEpoch: v.ownerEpoch, Policy: t.opt.Policy.Version, Operator: operator, Entered: v.Entered, FirstCheck: v.At,
+		OwnerEpoch: v.ownerEpoch, Policy: v.policy.Version, Operator: operator, Entered: v.Entered, FirstCheck: v.At,
 		Slip: validate.SlipFacts{Game: o.GameName, Emission: o.Emission, BlockNumber: o.Number, GameCode: v.Code.Game, Pack: v.Code.PackText(),
 			Ticket: v.Code.NumberText(), SecretTail: v.Code.SecretTail(), Demonstration: o.Scaled}}
 }
@@ -229,7 +231,7 @@ func (t *Terminal) claim(v View, operator string) validate.Claim {
 func (t *Terminal) refused(ctx context.Context, v *View) validate.Verdict {
 	verdict := t.decide(ctx, v, true)
 	if verdict.Outcome == validate.Pay { // nothing explains it but the ledger itself
-		verdict = validate.Decide(v.Opened, validate.Facts{Paying: true}, t.opt.Policy, validate.Clock{})
+		verdict = validate.Decide(v.Opened, validate.Facts{Paying: true}, v.policy, validate.Clock{})
 	}
 	return verdict
 }
@@ -248,7 +250,7 @@ func (t *Terminal) decide(ctx context.Context, v *View, paying bool) validate.Ve
 			f.Paying, f.LedgerWritable, v.Detail = true, false, err.Error()
 		}
 	}
-	return validate.Decide(v.Opened, f, t.opt.Policy, validate.Clock{Trusted: t.opt.Trusted()})
+	return validate.Decide(v.Opened, f, v.policy, validate.Clock{Trusted: t.opt.Trusted()})
 }
 
 // ticketFacts asks the ledger and central's word about one ticket.

@@ -58,8 +58,7 @@ func (t *Terminal) wakePrinting() {
 // slips come out in the order of the ledger.
 func (t *Terminal) printAll(ctx context.Context) {
 	waiting, err := t.opt.Ledger.Unprinted(ctx)
-	if err != nil {
-		t.opt.Log.Error("cannot read the slips that wait", "err", err)
+	if t.say("cannot read the slips that wait", err); err != nil {
 		return
 	}
 	for _, r := range waiting {

@@ -129,16 +129,20 @@ type Options struct {
 	Ledger       Ledger
 	Printer      Printer
 	Central      Central
-	Policy       policy.Policy
-	AcceptScaled bool             // pay demonstration blocks
-	Operator     string           // who pays where nobody signs on
-	Staff        Staff            // who signs on; nil for a terminal without sign-on
-	Register     Register         // of winners' identities; nil for a terminal that keeps none
-	Currency     string           // of floats and totals
-	Now          func() time.Time // the device's clock, a hint
-	Trusted      func() time.Time // newest trusted time, zero for none
-	Rand         io.Reader        // of claim ids; nil is the system's randomness, a simulation gives its own
+	Policy       func() policy.Policy // what is in force now; asked once per act, so that one act sees one policy
+	AcceptScaled bool                 // pay demonstration blocks
+	Operator     string               // who pays where nobody signs on
+	Staff        Staff                // who signs on; nil for a terminal without sign-on
+	Register     Register             // of winners' identities; nil for a terminal that keeps none
+	Currency     string               // of floats and totals
+	Now          func() time.Time     // the device's clock, a hint
+	Trusted      func() time.Time     // newest trusted time, zero for none
+	Rand         io.Reader            // of claim ids; nil is the system's randomness, a simulation gives its own
 	Log          *slog.Logger
+	// LedgerFault words an error of Ledger.Writable; nil gives the verdict's words.
+	LedgerFault func(error) *Fault
+	// Clock words what is wrong with the device's clock now, nil for nothing.
+	Clock func() *Fault
 	// Step, when set, is called after each durable or visible step of a claim, with its
 	// name. Crash tests kill the program there.
 	Step func(name string)
@@ -151,6 +155,7 @@ type Terminal struct {
 	queue chan struct{}
 
 	// Of Recover and then of Run's goroutine only.
+	said     map[string]string                            // what the log was told of a read that fails again and again
 	doubtful map[validate.EntryNumber]bool                // their next copy is a DUPLICATA
 	begun    map[validate.EntryNumber]bool                // given to the printer in this run
 	unmarked map[validate.EntryNumber]validate.PrintState // out, but not stored as such
@@ -170,7 +175,8 @@ type State struct {
 	Scanner *Fault // nil when the scanner works
 	Printer *Fault // nil when the printer is ready
 	Unsent  validate.Unsent
-	Ledger  string                 // what keeps the ledger from committing, "" for nothing
+	Ledger  *Fault                 // what keeps the ledger from taking payments, nil for nothing
+	Clock   *Fault                 // what is wrong with the clock, nil for nothing; it stops no payment
 	Reprint []validate.EntryNumber // newest payments whose slip may not have come out
 
 	SignOn   bool     // somebody must be signed on before anything is paid
@@ -204,8 +210,9 @@ type View struct {
 	Entered validate.Entered
 	Linked  money.Amount // what the same identified person was paid before
 
-	ownerEpoch int64 // the right by which a claim of it is made
-	round      int   // the round that a claim of it would have
+	policy     policy.Policy // of the act that made the verdict
+	ownerEpoch int64         // the right by which a claim of it is made
+	round      int           // the round that a claim of it would have
 }
 
 // New makes a terminal that shows the idle page. Run starts its printing.
@@ -213,14 +220,23 @@ func New(opt Options) *Terminal {
 	if opt.Step == nil {
 		opt.Step = func(string) {}
 	}
+	if opt.LedgerFault == nil {
+		opt.LedgerFault = notWritable
+	}
+	if opt.Clock == nil {
+		opt.Clock = func() *Fault { return nil }
+	}
 	if opt.Rand == nil {
 		opt.Rand = rand.Reader
 	}
 	return &Terminal{opt: opt, queue: make(chan struct{}, 1), changed: make(chan struct{}),
-		doubtful: map[validate.EntryNumber]bool{}, begun: map[validate.EntryNumber]bool{}, unmarked: map[validate.EntryNumber]validate.PrintState{},
+		said: map[string]string{}, doubtful: map[validate.EntryNumber]bool{}, begun: map[validate.EntryNumber]bool{}, unmarked: map[validate.EntryNumber]validate.PrintState{},
 		receipts: map[string]View{},
 		state:    State{View: View{Stage: Idle, At: opt.Now()}, Printer: opt.Printer.Ready(), Training: opt.Ledger.Training(), SignOn: opt.Staff != nil}}
 }
+
+// policy is what is in force now. An act asks it once and keeps the answer in its view.
+func (t *Terminal) policy() policy.Policy { return t.opt.Policy() }
 
 // State gives a snapshot and a channel that is closed at the next change.
 func (t *Terminal) State() (State, <-chan struct{}) {
@@ -241,28 +257,51 @@ func (t *Terminal) change(edit func(*State)) {
 // ScannerFault reports what is wrong with the scanner, nil when it works.
 func (t *Terminal) ScannerFault(f *Fault) { t.change(func(s *State) { s.Scanner = f }) }
 
-// refresh reads again what the status line shows.
+// refresh reads again what the status line shows. It is no part of what a stop cuts off.
 func (t *Terminal) refresh(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
 	unsent, err := t.opt.Ledger.Unsent(ctx)
-	if err != nil {
-		t.opt.Log.Error("cannot count unsent claims", "err", err)
-	}
-	trouble := ""
+	t.say("cannot count unsent claims", err)
+	var trouble *Fault
 	if err := t.opt.Ledger.Writable(); err != nil {
-		trouble = err.Error()
+		trouble = t.opt.LedgerFault(err)
+		t.say("nothing can be paid", err)
+	} else {
+		t.say("nothing can be paid", nil)
 	}
 	var reprint []validate.EntryNumber
 	list, err := t.opt.Ledger.Last(ctx, 10)
-	if err != nil {
-		t.opt.Log.Error("cannot read the newest payments", "err", err)
-	}
+	t.say("cannot read the newest payments", err)
 	for _, r := range list {
 		if r.Print == validate.Unknown {
 			reprint = append(reprint, r.Number)
 		}
 	}
-	ready := t.opt.Printer.Ready()
-	t.change(func(s *State) { s.Unsent, s.Ledger, s.Printer, s.Reprint = unsent, trouble, ready, reprint })
+	ready, clock := t.opt.Printer.Ready(), t.opt.Clock()
+	t.change(func(s *State) {
+		s.Unsent, s.Ledger, s.Clock, s.Printer, s.Reprint = unsent, trouble, clock, ready, reprint
+	})
+}
+
+// say tells the log of an error that is met every few seconds, once: a disk that is in
+// trouble must not be filled with words about it. No error makes the next one new.
+func (t *Terminal) say(what string, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if was := t.said[what]; text != was && err != nil {
+		t.opt.Log.Error(what, "err", err)
+	} else if text != was {
+		t.opt.Log.Info("over: "+what, "err", was)
+	}
+	t.said[what] = text
+}
+
+// notWritable words an error of the ledger as the verdict does.
+func notWritable(err error) *Fault {
+	r := validate.LedgerNotWritable
+	return &Fault{Code: r.Code(), ClerkFR: r.Text(money.French).Clerk, ClerkEN: r.Text(money.English).Clerk, Technician: r.Technician() + " (" + err.Error() + ")"}
 }
 
 // newID makes a claim id: 128 random bits.

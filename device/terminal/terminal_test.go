@@ -27,6 +27,8 @@ type counter struct {
 	printer *terminaltest.Printer
 	central *terminaltest.Central
 	log     *strings.Builder
+	limits  policy.Policy // in force now
+	asked   int           // how often it was asked
 
 	staff    *terminaltest.Staff    // nil for none
 	register *terminaltest.Register // nil for none
@@ -40,7 +42,9 @@ var noon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 func newCounter() *counter {
 	now := func() time.Time { return noon }
 	c := &counter{shelf: terminaltest.NewShelf(), ledger: terminaltest.NewLedger("T-1", now), printer: terminaltest.NewPrinter(),
-		central: terminaltest.NewCentral(), log: &strings.Builder{}}
+		central: terminaltest.NewCentral(), log: &strings.Builder{},
+		limits: policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 30000, ConfirmCashPrize: 10000, ConfirmCashTotal: 12000,
+			IdentityPrize: 200000, IdentityTotalOver: 30000, ClaimDays: 30}}
 	c.restart()
 	return c
 }
@@ -48,9 +52,8 @@ func newCounter() *counter {
 // restart makes a new terminal over what is left after a power cut.
 func (c *counter) restart() {
 	opt := terminal.Options{Name: "T-1", Shelf: c.shelf, Ledger: c.ledger, Printer: c.printer, Central: c.central, Currency: "EUR",
-		Policy: policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 30000, ConfirmCashPrize: 10000, ConfirmCashTotal: 12000,
-			IdentityPrize: 200000, IdentityTotalOver: 30000, ClaimDays: 30},
-		Now: func() time.Time { return noon }, Trusted: func() time.Time { return noon },
+		Policy: func() policy.Policy { c.asked++; return c.limits },
+		Now:    func() time.Time { return noon }, Trusted: func() time.Time { return noon },
 		Log: slog.New(slog.NewTextHandler(c.log, nil)), Operator: "marie",
 		Step: func(s string) { c.mu.Lock(); c.steps = append(c.steps, s); c.mu.Unlock() }}
 	if c.staff != nil {

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 
 	"grattoir/validate"
@@ -28,7 +29,7 @@ func (l *Ledger) write(ctx context.Context, act func(ctx context.Context, w *wri
 	ctx = context.WithoutCancel(ctx)
 	tx, err := l.db.BeginTx(ctx, nil)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrNotWritable, err)
+		return fmt.Errorf("%w: %w", ErrNotWritable, l.seen(err))
 	}
 	defer func() { _ = tx.Rollback() }()
 	w := &writing{l: l, tx: tx, seq: l.seq, prev: l.prev}
@@ -39,7 +40,7 @@ func (l *Ledger) write(ctx context.Context, act func(ctx context.Context, w *wri
 		if w.seq != l.seq { // marks alone are asked again; only an entry's number must not get two bodies
 			l.doubt(ctx, err)
 		}
-		return fmt.Errorf("%w: %w", ErrNotWritable, err)
+		return fmt.Errorf("%w: %w", ErrNotWritable, l.seen(err))
 	}
 	if w.seq == l.seq {
 		return nil
@@ -58,14 +59,14 @@ func (w *writing) exec(ctx context.Context, query string, args ...any) (sql.Resu
 	w.changed = true
 	res, err := w.tx.ExecContext(ctx, query, args...)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNotWritable, err)
+		return nil, fmt.Errorf("%w: %w", ErrNotWritable, w.l.seen(err))
 	}
 	return res, nil
 }
 
 // append adds the next entry to the chain. Body is one of the bodies of entry.go.
 func (w *writing) append(ctx context.Context, kind Kind, body any) (validate.EntryNumber, Moment, error) {
-	if err := w.l.certain(); err != nil {
+	if err := errors.Join(w.l.sickness(), w.l.certain()); err != nil {
 		return validate.EntryNumber{}, Moment{}, err
 	}
 	text, err := encodeJSON(body)

@@ -37,7 +37,7 @@ func OpenBeside(path string, pragmas map[string]string) (*Beside, error) {
 	if err := ownersOnly(path); err != nil {
 		return nil, errors.Join(err, lock.release())
 	}
-	b := &Beside{sql.OpenDB(withPragmas{connector{path, false}, pragmas}), lock}
+	b := &Beside{sql.OpenDB(withPragmas{connector{path: path}, pragmas}), lock}
 	b.DB.SetMaxOpenConns(1)
 	return b, nil
 }

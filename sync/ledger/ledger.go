@@ -11,13 +11,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mattn/go-sqlite3"
-	"golang.org/x/sys/unix"
 
 	"grattoir/validate"
 	"grattoir/validate/money"
@@ -48,6 +49,11 @@ type Options struct {
 	Reserve int64
 	// Zone is the shop's, for the names of closings; nil is UTC.
 	Zone *time.Location
+	// AuditFirst keeps payments until Audit has found every claim: for a program that
+	// calls it.
+	AuditFirst bool
+
+	hooks hooks
 }
 
 // Allowance bounds what may be paid without central's acknowledgement. Zero means no
@@ -66,6 +72,9 @@ var (
 	ErrLocked = errors.New("another process has the ledger open")
 	// ErrDamaged means that the file does not hold what it should.
 	ErrDamaged = errors.New("the ledger is damaged")
+	// ErrGone means that the file is empty or away, though this terminal had a ledger. It is
+	// an ErrDamaged too.
+	ErrGone = fmt.Errorf("%w: it is empty or gone, though this terminal had one", ErrDamaged)
 	// ErrNotWritable means that no claim can be committed now.
 	ErrNotWritable = errors.New("the ledger cannot commit")
 	// ErrRound means that the ticket is at another round.
@@ -93,6 +102,11 @@ type Ledger struct {
 
 	allowance *Allowance // central's, nil before its first acknowledgement
 	training  bool
+
+	audited atomic.Bool
+	inDoubt bool                  // a commit ended in an error: the end of the chain is not known
+	sick    atomic.Pointer[error] // why nothing is paid any more, see seen
+	file    os.FileInfo           // the file that was opened
 }
 
 // Head is the end of the journal.
@@ -109,23 +123,19 @@ func (l *Ledger) Head() Head {
 	return Head{l.epoch, l.seq, l.prev}
 }
 
-// Writable is nil when a claim could be committed now.
+// Writable is nil when a claim could be committed now. TroubleOf classes its error.
 func (l *Ledger) Writable() error {
-	l.mu.Lock()
-	err := l.certain()
-	if err == nil && l.training {
-		err = ErrTraining
-	}
-	l.mu.Unlock()
-	if err != nil {
+	if err := l.sickness(); err != nil {
 		return err
 	}
-	var fs unix.Statfs_t
-	if err := unix.Statfs(l.opt.Path, &fs); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotWritable, err)
+	disk := l.onDisk() // it often explains the doubt
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := errors.Join(disk, l.certain(), l.held()); err != nil {
+		return err
 	}
-	if free := int64(fs.Bavail) * int64(fs.Bsize); free < l.opt.Reserve {
-		return fmt.Errorf("%w: %d MB free on its disk, paying stops below %d MB: free some space", ErrNotWritable, free>>20, l.opt.Reserve>>20)
+	if l.training {
+		return ErrTraining
 	}
 	return nil
 }
@@ -188,7 +198,7 @@ func (w *writing) claim(ctx context.Context, c validate.Claim, opening, slip []b
 		return validate.Receipt{}, err
 	}
 	_, err = w.exec(ctx, "INSERT INTO prints(epoch, seq, state, copies, amount, slip) VALUES(?, ?, ?, 1, ?, ?)", n.Epoch, n.Seq, validate.Sending, int64(c.Amount), slip)
-	return validate.Receipt{Claim: c, Number: n, Terminal: w.l.opt.Terminal, At: m.Device, Trusted: m.Trusted, Print: validate.Sending, Copies: 1}, err
+	return validate.Receipt{Claim: c, Number: n, Hash: w.prev.String(), Terminal: w.l.opt.Terminal, At: m.Device, Trusted: m.Trusted, Print: validate.Sending, Copies: 1}, err
 }
 
 // doubt is called when a commit returned an error. A full disk is none: SQLite has
@@ -196,20 +206,19 @@ func (w *writing) claim(ctx context.Context, c validate.Claim, opening, slip []b
 // have reached the disk, or may be readable and not durable: the next Open tells, and
 // until then this process appends nothing, so that no number gets two bodies.
 func (l *Ledger) doubt(ctx context.Context, err error) {
-	before := l.seq
-	l.seq = -1
+	l.inDoubt = true
 	var code sqlite3.Error
 	if !errors.As(err, &code) || code.Code != sqlite3.ErrFull && code.Code != sqlite3.ErrBusy {
 		return
 	}
 	var now int64
-	if err := l.db.QueryRowContext(ctx, "SELECT coalesce(max(seq), 0) FROM entries WHERE epoch = ?", l.epoch).Scan(&now); err == nil && now == before {
-		l.seq = before
+	if err := l.db.QueryRowContext(ctx, "SELECT coalesce(max(seq), 0) FROM entries WHERE epoch = ?", l.epoch).Scan(&now); err == nil && now == l.seq {
+		l.inDoubt = false
 	}
 }
 
 func (l *Ledger) opening(c validate.Claim) ([]byte, error) {
-	if err := l.certain(); err != nil {
+	if err := errors.Join(l.sickness(), l.certain(), l.held()); err != nil {
 		return nil, err
 	}
 	if len(c.ID) != 32 || c.Ticket.Block == (validate.BlockID{}) || c.Tier < 1 || c.Amount <= 0 {
@@ -374,7 +383,7 @@ func (l *Ledger) receipts(ctx context.Context, q querier, where string, args ...
 	}
 	rows, err := q.QueryContext(ctx, "SELECT e.epoch, e.seq, e.line, p.state, p.copies, p.slip FROM "+from+" WHERE "+where, args...)
 	if err != nil {
-		return nil, err
+		return nil, l.seen(err)
 	}
 	defer rows.Close()
 	var list []validate.Receipt
@@ -382,14 +391,14 @@ func (l *Ledger) receipts(ctx context.Context, q querier, where string, args ...
 		var r validate.Receipt
 		var line, slip []byte
 		if err := rows.Scan(&r.Number.Epoch, &r.Number.Seq, &line, &r.Print, &r.Copies, &slip); err != nil {
-			return nil, err
+			return nil, l.seen(err)
 		}
 		if err := fillReceipt(&r, line, slip); err != nil {
-			return nil, fmt.Errorf("%w: entry %v: %w", ErrDamaged, r.Number, err)
+			return nil, l.seen(fmt.Errorf("%w: entry %v: %w", ErrDamaged, r.Number, err))
 		}
 		list = append(list, r)
 	}
-	return list, rows.Err()
+	return list, l.seen(rows.Err())
 }
 
 func fillReceipt(r *validate.Receipt, line, slip []byte) error {
@@ -414,7 +423,7 @@ func fillReceipt(r *validate.Receipt, line, slip []byte) error {
 	r.Claim = validate.Claim{ID: c.Claim, Ticket: validate.TicketKey{Block: c.Block, Pack: c.Pack, Number: c.Ticket}, Round: c.Round, Tier: c.Tier,
 		Amount: money.Amount(c.AmountMinor), Currency: c.Currency, OwnerEpoch: c.OwnerEpoch, Policy: c.Policy, Operator: c.Operator,
 		Entered: c.Entered, FirstCheck: first, Slip: facts}
-	r.Terminal, r.At, r.Trusted = e.Terminal, at, trusted
+	r.Hash, r.Terminal, r.At, r.Trusted = hashLine(line).String(), e.Terminal, at, trusted
 	return nil
 }
 
@@ -424,7 +433,7 @@ func (l *Ledger) Mark(ctx context.Context, n validate.EntryNumber, state validat
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	res, err := l.db.ExecContext(ctx, "UPDATE prints SET state = ? WHERE epoch = ? AND seq = ? AND state IN ('sending', 'held', 'unknown')", state, n.Epoch, n.Seq)
-	if err := oneRow(res, err, "mark entry %v %s", n, state); err != nil {
+	if err := oneRow(res, l.seen(err), "mark entry %v %s", n, state); err != nil {
 		return err
 	}
 	l.wait(n, state == validate.Sending || state == validate.Held)
@@ -464,7 +473,7 @@ func (l *Ledger) Failed(ctx context.Context, t validate.TicketKey) (int, error) 
 	err := l.db.QueryRowContext(ctx, `INSERT INTO attempts(block, pack, ticket, failed) VALUES(?, ?, ?, 1)
 		ON CONFLICT(block, pack, ticket) DO UPDATE SET failed = failed + 1 RETURNING failed`, t.Block[:], t.Pack, t.Number).Scan(&n)
 	if err != nil {
-		return 0, fmt.Errorf("count a failed secret: %w", err)
+		return 0, fmt.Errorf("count a failed secret: %w", l.seen(err))
 	}
 	return n, nil
 }
@@ -476,7 +485,7 @@ func (l *Ledger) Attempts(ctx context.Context, t validate.TicketKey) (int, error
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
-	return n, err
+	return n, l.seen(err)
 }
 
 // Terminal is whose ledger it is.
@@ -487,7 +496,11 @@ func (l *Ledger) Terminal() string { return l.opt.Terminal }
 func (l *Ledger) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return errors.Join(l.signHead(context.Background(), HeadStop), l.read.Close(), l.db.Close(), l.lock.release())
+	var signed error
+	if l.sickness() == nil {
+		signed = l.signHead(context.Background(), HeadStop)
+	}
+	return errors.Join(signed, l.read.Close(), l.db.Close(), l.lock.release())
 }
 
 // clean makes a name safe for a message.

@@ -23,8 +23,8 @@ const (
 )
 
 // Open opens the ledger at opt.Path, creating it when there is none, and checks that
-// its head fits its chain. It refuses a file of another terminal or a newer program,
-// and a second process.
+// its head fits its chain. It refuses a file of another terminal or a newer program with
+// ErrNotOurs, and a second process with ErrLocked; for the rest there is Salvage.
 func Open(ctx context.Context, opt Options) (*Ledger, error) {
 	l, err := open(ctx, opt)
 	if err != nil {
@@ -47,10 +47,12 @@ func open(ctx context.Context, opt Options) (*Ledger, error) {
 	l := &Ledger{opt: opt, lock: lock, changed: make(chan struct{})}
 	if f, err := os.OpenFile(opt.Path, os.O_CREATE|os.O_RDWR, 0o600); err != nil { // SQLite would let the umask decide
 		return nil, errors.Join(err, lock.release())
+	} else if l.file, err = f.Stat(); err != nil {
+		return nil, errors.Join(err, f.Close(), lock.release())
 	} else if err := f.Close(); err != nil {
 		return nil, errors.Join(err, lock.release())
 	}
-	l.db, l.read = sql.OpenDB(connector{opt.Path, false}), sql.OpenDB(connector{opt.Path, true})
+	l.db, l.read = sql.OpenDB(connector{opt.Path, false, opt.hooks}), sql.OpenDB(connector{opt.Path, true, opt.hooks})
 	l.db.SetMaxOpenConns(1)
 	l.read.SetMaxOpenConns(2)
 	if err := l.load(ctx); err != nil {
@@ -66,8 +68,7 @@ func (l *Ledger) load(ctx context.Context) error {
 	}
 	switch {
 	case version == 0 && id == 0 && l.lock.remembers():
-		return fmt.Errorf("%w: it is empty or gone, though this terminal had one: put it back from its copy; only to begin a journal anew, with every earlier payment forgotten, take %s away",
-			ErrDamaged, l.lock.f.Name())
+		return fmt.Errorf("%w: put it back from its copy; only to begin a journal anew, with every earlier payment forgotten, take %s away", ErrGone, l.lock.f.Name())
 	case version == 0 && id == 0:
 		if err := l.create(ctx); err != nil {
 			return fmt.Errorf("create: %w", err)
@@ -75,14 +76,17 @@ func (l *Ledger) load(ctx context.Context) error {
 	case id != applicationID:
 		return fmt.Errorf("%w: not a ledger (application id %#x)", ErrDamaged, id)
 	case version > len(migrations):
-		return fmt.Errorf("schema %d is of a newer program, this one knows %d: install the newer program again", version, len(migrations))
+		return fmt.Errorf("%w: schema %d is of a newer program, this one knows %d: install the newer program again", ErrNotOurs, version, len(migrations))
 	}
 	var terminal string
 	if err := l.db.QueryRowContext(ctx, "SELECT terminal, epoch FROM meta").Scan(&terminal, &l.epoch); err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	if terminal != l.opt.Terminal {
-		return fmt.Errorf("it is the ledger of terminal %q, not of %q", clean(terminal), l.opt.Terminal)
+		return fmt.Errorf("%w: it is the ledger of terminal %q, not of %q", ErrNotOurs, clean(terminal), l.opt.Terminal)
+	}
+	if err := l.settle(ctx); err != nil {
+		return err
 	}
 	if 0 < version && version < len(migrations) {
 		if err := l.migrate(ctx, version, migrations); err != nil {
@@ -99,6 +103,26 @@ func (l *Ledger) load(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return l.lock.remember(terminal)
+}
+
+// settle makes durable whatever is readable, and begins the write-ahead log anew. A
+// program killed between a commit's last write and its sync leaves a claim that the next
+// one reads, prints and sends, and that a power cut could still take away. A new log also
+// keeps the next commit out of the sector in which the last one may end. On a full disk
+// the log is synced before the first page would need room, which is what counts.
+func (l *Ledger) settle(ctx context.Context) error {
+	var busy, frames, moved int64
+	err := l.db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &frames, &moved)
+	if code, is := errors.AsType[sqlite3.Error](err); is && code.Code == sqlite3.ErrFull {
+		return nil
+	}
+	if err == nil && busy != 0 {
+		err = errors.New("somebody reads it")
+	}
+	if err != nil {
+		return fmt.Errorf("%w: make its log durable: %w", ErrNotWritable, err)
+	}
+	return nil
 }
 
 // loadHead reads the newest entry and holds it against the hash stored beside it and
@@ -172,6 +196,15 @@ func syncDir(path string) error {
 type connector struct {
 	path     string
 	readOnly bool
+	hooks    hooks
+}
+
+// hooks let the tests of this package put another disk under a ledger, and weaken it.
+// The zero hooks are the real thing.
+type hooks struct {
+	vfs         string // of SQLite, by name
+	synchronous string // in place of FULL
+	believing   bool   // in powersafe overwrites, as SQLite does by default
 }
 
 // pragmas are read back on every connection. Synchronous 2 is FULL: in WAL mode the
@@ -198,7 +231,7 @@ func (c connector) Connect(context.Context) (driver.Conn, error) {
 		only, lock = "1", "deferred"
 	}
 	dsn := (&url.URL{Scheme: "file", Path: abs,
-		RawQuery: "_query_only=" + only + "&_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000&_foreign_keys=1&_stmt_cache_size=32&_cache_size=-1024&_txlock=" + lock}).String()
+		RawQuery: "_query_only=" + only + "&_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000&_foreign_keys=1&_stmt_cache_size=32&_cache_size=-1024&_txlock=" + lock + c.hooks.query()}).String()
 	d := sqlite3.SQLiteDriver{ConnectHook: func(conn *sqlite3.SQLiteConn) error {
 		for _, p := range []string{"trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0", "wal_autocheckpoint = 200", "journal_size_limit = 4194304"} {
 			if _, err := conn.Exec("PRAGMA "+p, nil); err != nil {
@@ -206,6 +239,9 @@ func (c connector) Connect(context.Context) (driver.Conn, error) {
 			}
 		}
 		for name, want := range pragmas {
+			if name == "synchronous" && c.hooks.synchronous != "" {
+				continue
+			}
 			if got, err := readPragma(conn, name); err != nil || got != want {
 				return fmt.Errorf("PRAGMA %s is %q, must be %q: %w", name, got, want, errors.Join(err, ErrNotWritable))
 			}
@@ -213,6 +249,21 @@ func (c connector) Connect(context.Context) (driver.Conn, error) {
 		return nil
 	}}
 	return d.Open(dsn)
+}
+
+func (h hooks) query() (q string) {
+	if h.vfs != "" {
+		q += "&vfs=" + url.QueryEscape(h.vfs)
+	}
+	if h.synchronous != "" {
+		q += "&_sync=" + h.synchronous
+	}
+	if !h.believing {
+		// A card may spoil the whole sector that it is writing when the power goes. SQLite
+		// then begins each commit on a sector of its own, for one or two more frames.
+		q += "&psow=0"
+	}
+	return q
 }
 
 func (c connector) Driver() driver.Driver { return &sqlite3.SQLiteDriver{} }
@@ -241,7 +292,7 @@ func acquire(path string) (*lockFile, error) {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%w (lock %s): terminald is running on it, stop it first", ErrLocked, path)
+			return nil, fmt.Errorf("%w (lock %s): terminald runs on it, or terminalctl journal reads it: stop the one or let the other end", ErrLocked, path)
 		}
 		return nil, err
 	}
@@ -270,4 +321,10 @@ func (l *lockFile) note(what string) error {
 	return l.f.Sync()
 }
 
-func (l *lockFile) release() error { return l.f.Close() }
+// release lets another process in. No lock is none to release.
+func (l *lockFile) release() error {
+	if l == nil {
+		return nil
+	}
+	return l.f.Close()
+}

@@ -40,8 +40,8 @@ func (l *Ledger) Changed() <-chan struct{} {
 // certain is nil unless a commit ended in doubt: what the file shows then may be gone
 // after a power cut, so central must not hear of it.
 func (l *Ledger) certain() error {
-	if l.seq < 0 {
-		return fmt.Errorf("%w: an earlier commit ended in doubt: restart the terminal's program", ErrNotWritable)
+	if l.inDoubt {
+		return fmt.Errorf("%w: %w: restart the terminal's program", ErrNotWritable, ErrDoubt)
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func (l *Ledger) position(ctx context.Context, q querier, seq int64) (wire.Posit
 		err = ErrNotFound
 	}
 	if err != nil {
-		return wire.Position{}, fmt.Errorf("entry %d-%d: %w", l.epoch, seq, err)
+		return wire.Position{}, fmt.Errorf("entry %d-%d: %w", l.epoch, seq, l.seen(err))
 	}
 	p.Hash = hex.EncodeToString(hash)
 	return p, nil
@@ -114,14 +114,14 @@ func (l *Ledger) Since(ctx context.Context, after int64, max int) (from int64, l
 	}
 	rows, err := l.db.QueryContext(ctx, "SELECT seq, line, hash FROM entries WHERE epoch = ? AND seq > ? ORDER BY seq LIMIT ?", l.epoch, after, min(max, wire.MaxEntries))
 	if err != nil {
-		return 0, nil, to, fmt.Errorf("read the journal after entry %d: %w", after, err)
+		return 0, nil, to, fmt.Errorf("read the journal after entry %d: %w", after, l.seen(err))
 	}
 	defer rows.Close()
 	for size := 0; rows.Next(); {
 		var seq int64
 		var line, hash []byte
 		if err := rows.Scan(&seq, &line, &hash); err != nil {
-			return 0, nil, to, fmt.Errorf("read the journal after entry %d: %w", to.Seq, err)
+			return 0, nil, to, fmt.Errorf("read the journal after entry %d: %w", to.Seq, l.seen(err))
 		}
 		if seq != to.Seq+1 {
 			return 0, nil, to, fmt.Errorf("%w: entry %d follows %d", ErrDamaged, seq, to.Seq)
@@ -170,7 +170,7 @@ func (l *Ledger) Ack(ctx context.Context, a wire.Ack) error {
 	res, err := l.db.ExecContext(context.WithoutCancel(ctx), `UPDATE acks SET seq = ?1, time = ?2, claims = ?3, minor = ?4, note = ?6
 		WHERE epoch = ?5 AND (seq < ?1 OR seq = ?1 AND time <= ?2)`, p.Seq, timeText(a.Time), a.AllowanceClaims, a.AllowanceMinor, l.epoch, a.Note)
 	if err != nil {
-		return fmt.Errorf("store the acknowledgement of entry %d: %w", p.Seq, err)
+		return fmt.Errorf("store the acknowledgement of entry %d: %w", p.Seq, l.seen(err))
 	}
 	n, err := res.RowsAffected()
 	if err == nil && n == 1 {

@@ -33,7 +33,7 @@ func (l *Ledger) FeedCursor(ctx context.Context) (cursor int64, err error) {
 func (l *Ledger) ApplyFeed(ctx context.Context, items []wire.FeedItem, next int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	err := l.write(ctx, func(ctx context.Context, w *writing) error { return w.feed(ctx, items, next) })
+	err := l.seen(l.write(ctx, func(ctx context.Context, w *writing) error { return w.feed(ctx, items, next) }))
 	if err != nil {
 		return fmt.Errorf("store the feed up to item %d: %w", next, err)
 	}
@@ -175,9 +175,28 @@ func (l *Ledger) Pack(ctx context.Context, gameCode string, pack uint32) (wire.P
 	case errors.Is(err, sql.ErrNoRows) || err == nil && p.Last < pack:
 		return wire.PackItem{}, false, nil
 	case err != nil:
-		return wire.PackItem{}, false, fmt.Errorf("pack %d of game code %.16q: %w", pack, gameCode, err)
+		return wire.PackItem{}, false, fmt.Errorf("pack %d of game code %.16q: %w", pack, gameCode, l.seen(err))
 	}
 	return p, true, nil
+}
+
+// OwnPacks are the runs of packs that this terminal owns, in whatever state, by game code
+// and first pack.
+func (l *Ledger) OwnPacks(ctx context.Context) ([]wire.PackItem, error) {
+	rows, err := l.read.QueryContext(ctx, "SELECT game_code, first, last, state, owner, epoch FROM packs WHERE owner = ? ORDER BY game_code, first", l.opt.Terminal)
+	if err != nil {
+		return nil, fmt.Errorf("this terminal's packs: %w", err)
+	}
+	defer rows.Close()
+	var list []wire.PackItem
+	for rows.Next() {
+		var p wire.PackItem
+		if err := rows.Scan(&p.GameCode, &p.First, &p.Last, &p.State, &p.Owner, &p.Epoch); err != nil {
+			return nil, fmt.Errorf("this terminal's packs: %w", err)
+		}
+		list = append(list, p)
+	}
+	return list, rows.Err()
 }
 
 func (l *Ledger) setPaid(ctx context.Context, tx *sql.Tx, p wire.PaidItem) error {
@@ -209,7 +228,7 @@ func (l *Ledger) PaidElsewhere(ctx context.Context, t validate.TicketKey) (*vali
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("payment elsewhere of ticket %d of pack %d: %w", t.Number, t.Pack, err)
+		return nil, fmt.Errorf("payment elsewhere of ticket %d of pack %d: %w", t.Number, t.Pack, l.seen(err))
 	}
 	var err1, err2 error
 	p.At, err1 = parseTime(at)

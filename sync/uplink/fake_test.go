@@ -64,6 +64,7 @@ type fake struct {
 	snapshot wire.Snapshot
 	blocks   map[string][]byte
 	hello    wire.Hello
+	region   string
 	helloAck bool
 	hints    wire.HelloAnswer // what a hello's answer is made from
 }
@@ -292,7 +293,7 @@ func (c *fake) greet(w http.ResponseWriter, body []byte) {
 		refuse(w, http.StatusBadRequest, &wire.Error{Kind: wire.KindBadRequest, Text: err.Error()})
 		return
 	}
-	a := wire.HelloAnswer{Protocol: 1, Time: wire.FormatTime(c.now()), Acked: c.position(), Snapshot: c.snapshot.Version}
+	a := wire.HelloAnswer{Protocol: 1, Time: wire.FormatTime(c.now()), Acked: c.position(), Snapshot: c.snapshot.Version, Region: c.region}
 	if c.hints.Time != "" {
 		a.Time = c.hints.Time
 	}
@@ -464,7 +465,7 @@ func join(t testing.TB, c *fake, inMemory bool) *link {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.ledger.Close() })
-	l.opt = Options{Identity: id, Ledger: l.ledger, Blocks: BlockStore{Dir: filepath.Join(dir, "manifests")}, Dial: dial, Program: "test 1",
+	l.opt = Options{Identity: id, Ledger: l.ledger, Blocks: BlockStore{Dir: filepath.Join(dir, "manifests"), Quota: 1 << 30}, Dial: dial, Program: "test 1",
 		OnBlocks: func() { l.blocks <- struct{}{} }}
 	return l
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -28,6 +29,10 @@ type Counter struct {
 	Paper  *sim.Printer
 	Client *control.Client
 	Page   string // address of the page, known after Start
+
+	// Within is a command that Start puts before the program, as for a namespace of its
+	// own; it must become the program by exec.
+	Within []string
 
 	program string
 	daemon  *exec.Cmd
@@ -55,7 +60,8 @@ func (c *Counter) Start(ctx context.Context, env ...string) error {
 		return err
 	}
 	defer log.Close()
-	c.daemon = exec.Command(c.program, "--config", filepath.Join(c.Dir, "terminald.toml"))
+	command := append(slices.Clone(c.Within), c.program, "--config", filepath.Join(c.Dir, "terminald.toml"))
+	c.daemon = exec.Command(command[0], command[1:]...)
 	c.daemon.Stdout, c.daemon.Stderr = log, log
 	c.daemon.Env = append(os.Environ(), env...)
 	c.daemon.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL} // Ctrl-C is ours; it never outlives us

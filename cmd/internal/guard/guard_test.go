@@ -188,6 +188,25 @@ func TestTerminaldCannotSeal(t *testing.T) {
 	}
 }
 
+// TestNoProgramLinksThePowerCut: the disk that loses its power is for tests. It is C
+// under SQLite, and no code that pays may be able to ask for it.
+func TestNoProgramLinksThePowerCut(t *testing.T) {
+	users := 0
+	for _, f := range sources(t) {
+		for _, i := range f.imports {
+			if i != module+"sync/ledger/powercut" {
+				continue
+			}
+			if users++; !f.test {
+				t.Errorf("%s imports it and is no test", f.path)
+			}
+		}
+	}
+	if users == 0 {
+		t.Error("nothing imports it: this proves nothing")
+	}
+}
+
 func TestTestsDoNotSleep(t *testing.T) {
 	for _, f := range sources(t) {
 		if !f.test {

@@ -3,6 +3,8 @@ package terminaltest
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -164,6 +166,8 @@ func (l *Ledger) Record(_ context.Context, c validate.Claim) (validate.Receipt, 
 	r := validate.Receipt{Claim: c, Number: validate.EntryNumber{Epoch: 1, Seq: int64(len(l.entries)) + 1}, Terminal: l.terminal,
 		At: l.now(), Print: validate.Sending, Copies: 1}
 	r.Secret = ticket.Code{} // a ledger forgets it too
+	hash := sha256.Sum256(fmt.Appendf(nil, "%v %+v", r.Number, r.Claim))
+	r.Hash = hex.EncodeToString(hash[:])
 	l.entries = append(l.entries, r)
 	return r, nil
 }
