@@ -19,31 +19,42 @@ import (
 // Terminal is terminald's configuration file. Paths that are not absolute are taken
 // from the folder the file lies in.
 type Terminal struct {
-	Name         string    `toml:"name"`          // the terminal's own name, in every ledger entry
-	Language     string    `toml:"language"`      // fr or en: the first language of screens and slips
-	TimeZone     string    `toml:"time_zone"`     // of slips and screens
-	Data         string    `toml:"data"`          // folder of the ledger and the manifests
-	Socket       string    `toml:"socket"`        // of terminalctl
-	Keys         []string  `toml:"keys"`          // files of public keys that may sign manifests
-	Signatures   int       `toml:"signatures"`    // how many of them must have signed
-	ClaimKey     string    `toml:"claim_key"`     // file of central's public claim key, "" for none
-	StandAlone   bool      `toml:"stand_alone"`   // there is no central: every pack of a block that lies here is active
-	Central      Central   `toml:"central"`       // the link, for a terminal that does not stand alone
-	AcceptScaled bool      `toml:"accept_scaled"` // pay demonstration blocks
-	Operator     string    `toml:"operator"`      // who is signed on, until operators sign on themselves
-	ReserveMB    int64     `toml:"reserve_mb"`    // free space below which nothing is paid
-	Shop         Shop      `toml:"shop"`
-	Screen       Screen    `toml:"screen"`
-	Scanner      Scanner   `toml:"scanner"`
-	Printer      Printer   `toml:"printer"`
-	Policy       Policy    `toml:"policy"`
-	Allowance    Allowance `toml:"allowance"`
+	Name            string    `toml:"name"`              // the terminal's own name, in every ledger entry
+	Language        string    `toml:"language"`          // fr or en: the first language of screens and slips
+	TimeZone        string    `toml:"time_zone"`         // of slips and screens
+	Data            string    `toml:"data"`              // folder of the ledger and the manifests
+	Socket          string    `toml:"socket"`            // of terminalctl
+	Keys            []string  `toml:"keys"`              // files of public keys that may sign manifests
+	Signatures      int       `toml:"signatures"`        // how many of them must have signed
+	ClaimKey        string    `toml:"claim_key"`         // file of central's public claim key, "" for none
+	StandAlone      bool      `toml:"stand_alone"`       // there is no central: every pack of a block that lies here is active
+	Central         Central   `toml:"central"`           // the link, for a terminal that does not stand alone
+	AcceptScaled    bool      `toml:"accept_scaled"`     // pay demonstration blocks
+	Operator        string    `toml:"operator"`          // who is signed on, until operators sign on themselves
+	SignOn          bool      `toml:"sign_on"`           // operators sign on with a PIN before anything is paid
+	AutoLockMinutes int       `toml:"auto_lock_minutes"` // idle time after which the counter locks, 0 for never
+	Register        Register  `toml:"register"`          // of winners' identities
+	ReserveMB       int64     `toml:"reserve_mb"`        // free space below which nothing is paid
+	QuotaMB         int64     `toml:"quota_mb"`          // what manifests may take of the disk; only a linked terminal drops and fetches them
+	Shop            Shop      `toml:"shop"`
+	Screen          Screen    `toml:"screen"`
+	Scanner         Scanner   `toml:"scanner"`
+	Printer         Printer   `toml:"printer"`
+	Policy          Policy    `toml:"policy"`
+	Allowance       Allowance `toml:"allowance"`
 }
 
 // Central is where the terminal's central answers. The keys, the claim key and the name
 // come with the enrolment (terminalctl enrol) and must not be configured beside it.
 type Central struct {
 	URL string `toml:"url"` // https://host:port
+}
+
+// Register is what the terminal keeps of identified winners, sealed to central's key.
+type Register struct {
+	Key       string `toml:"key"`        // file of central's public register key, "" where identified winners go to the payment centre
+	SpanHours int    `toml:"span_hours"` // payments to one person within it are linked
+	KeepDays  int    `toml:"keep_days"`  // a record is erased after this, sent or not (code monétaire et financier, L561-12: five years)
 }
 
 // Shop is what slips say of the point of sale.
@@ -113,7 +124,7 @@ func LoadTerminal(path string) (Terminal, error) {
 
 // ParseTerminal reads the text of a configuration. The errors name file, line and column.
 func ParseTerminal(name string, text []byte) (Terminal, error) {
-	c := Terminal{Language: string(money.French), TimeZone: "Europe/Paris", Signatures: 1, ReserveMB: 64,
+	c := Terminal{Language: string(money.French), TimeZone: "Europe/Paris", Signatures: 1, ReserveMB: 64, QuotaMB: 20000, AutoLockMinutes: 10, Register: Register{SpanHours: 24, KeepDays: 1827},
 		Screen: Screen{Listen: "127.0.0.1:8087"}, Scanner: Scanner{Baud: 9600, Parity: "none", DataBits: 8},
 		Printer: Printer{Baud: 9600, Flow: "none", Profile: "generic-80"}}
 	if err := Decode(name, text, &c); err != nil {
@@ -147,7 +158,12 @@ func (c Terminal) validate() error {
 		u, err := url.Parse(c.Central.URL)
 		need(c.Central.URL == "" || err == nil && u.Scheme == "https" && u.Host != "", "central.url = %q: want it as \"https://central.example:8443\"", c.Central.URL)
 	}
+	need(c.AutoLockMinutes >= 0 && c.AutoLockMinutes <= 24*60, "auto_lock_minutes = %d: want 0 (never) to 1440", c.AutoLockMinutes)
+	need(!c.SignOn || c.Operator == "", "operator, sign_on: with sign_on = true the operator is whoever signs on; take operator out")
+	need(c.Register.SpanHours >= 1 && c.Register.SpanHours <= 24*366, "register.span_hours = %d: want 1 to 8784", c.Register.SpanHours)
+	need(c.Register.KeepDays >= 1 && c.Register.KeepDays <= 3660 && c.Register.KeepDays*24 >= c.Register.SpanHours, "register.keep_days = %d: want 1 to 3660, and no less than the span", c.Register.KeepDays)
 	need(c.ReserveMB >= 1, "reserve_mb = %d: want 1 or more", c.ReserveMB)
+	need(c.QuotaMB >= 1, "quota_mb = %d: want 1 or more; a block of 9 million tickets takes 72", c.QuotaMB)
 	need(c.Shop.Name != "", "shop.name: slips need the name of the point of sale")
 	need(loopback(c.Screen.Listen), "screen.listen = %q: want a loopback address and port, as \"127.0.0.1:8087\"", c.Screen.Listen)
 	need(c.Scanner.Path != "", "scanner.path: name the scanner's port, best one under /dev/serial/by-id")
@@ -175,7 +191,7 @@ func (c *Terminal) resolve(dir string) {
 			*p = filepath.Join(dir, *p)
 		}
 	}
-	for _, p := range []*string{&c.Data, &c.Socket, &c.ClaimKey, &c.Scanner.Path, &c.Printer.Path} {
+	for _, p := range []*string{&c.Data, &c.Socket, &c.ClaimKey, &c.Register.Key, &c.Scanner.Path, &c.Printer.Path} {
 		abs(p)
 	}
 	for i := range c.Keys {
@@ -199,3 +215,9 @@ func (c Terminal) Identity() string { return filepath.Join(c.Data, "identity") }
 
 // Ledger is the ledger's file.
 func (c Terminal) Ledger() string { return filepath.Join(c.Data, "ledger.db") }
+
+// RegisterFile is the register of identities.
+func (c Terminal) RegisterFile() string { return filepath.Join(c.Data, "register.db") }
+
+// People is the operators' file.
+func (c Terminal) People() string { return filepath.Join(c.Data, "people.db") }

@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"fmt"
 	"time"
 
 	"grattoir/validate/money"
@@ -78,4 +79,28 @@ type Transaction struct {
 	Reversal *Reversal   `json:"reversal,omitempty"`
 	Reprint  *Reprint    `json:"reprint,omitempty"`
 	Closing  *Closing    `json:"closing,omitempty"`
+}
+
+// Identification is a winner as a document shows him: what the arrêté of 9 September 2021
+// (ECOT2126851A) has recorded. However it is printed, it shows nothing of itself.
+type Identification struct {
+	Surname    string `json:"surname"`
+	FirstNames string `json:"first_names"`
+	Born       string `json:"born"` // 1970-05-12; 1970-05 or 1970 where the document says no more
+	BirthPlace string `json:"birth_place"`
+	Address    string `json:"address"`
+	Document   string `json:"document"` // identity-card, passport, residence-permit or driving-licence
+	Number     string `json:"number"`   // the document's
+	IssuedBy   string `json:"issued_by"`
+	ValidTo    string `json:"valid_to"` // 2031-01-31, "" where the document names no end
+}
+
+// Format writes "Identification(hidden)" for every verb.
+func (Identification) Format(s fmt.State, _ rune) { _, _ = s.Write([]byte("Identification(hidden)")) }
+
+// Identified is one payment to an identified winner.
+type Identified struct {
+	Claim    string // id of the claim that is about to be recorded
+	Amount   money.Amount
+	Currency string
 }

@@ -40,6 +40,21 @@ type Opened struct {
 	Weak     bool // the layout's secret is short: what proves it here, a thief of the terminal can make up
 }
 
+// sound tells whether the finding is one that the rules know, and of an authentic ticket
+// whether tier and prize can stand together. What is not is damage, whoever reports it.
+func (o Opened) sound() bool {
+	switch o.Finding {
+	case Counterfeit:
+		return true
+	case Authentic:
+		if o.Tier == 0 {
+			return o.Amount == 0 && !o.NotMoney
+		}
+		return o.Tier > 0 && (o.Amount > 0 || o.Amount == 0 && o.NotMoney)
+	}
+	return false
+}
+
 // Key names the opened ticket.
 func (o Opened) Key() TicketKey { return TicketKey{o.Block, o.Code.Pack, o.Code.Number} }
 
@@ -105,7 +120,7 @@ func Decide(o Opened, f Facts, p policy.Policy, now Clock) Verdict {
 	if o.Code.Game != "" {
 		v.Pack, v.Ticket = o.Code.PackText(), o.Code.NumberText()
 	}
-	if amountKnown(r) {
+	if tellsAmount(r) && !o.NotMoney {
 		v.AmountMinor = new(o.Amount)
 	}
 	switch r {
@@ -130,9 +145,6 @@ func firstReason(o Opened, f Facts, p policy.Policy, now Clock) Reason {
 		if r := step(); r != "" {
 			return r
 		}
-	}
-	if o.Finding != Authentic || o.Tier == 0 {
-		return NotAuthentic // cannot happen; a new Finding that nobody handled never pays
 	}
 	return Winner
 }
@@ -159,7 +171,7 @@ func unprovable(o Opened, f Facts) Reason {
 		return BlockNotHere
 	case o.Finding == NotInBlock:
 		return TicketNotInBlock
-	case o.Finding == Damaged:
+	case !o.sound():
 		return ManifestDamaged
 	case f.TooManyAttempts:
 		return TooManyAttempts
@@ -193,7 +205,7 @@ func settledAlready(o Opened, f Facts, p policy.Policy, now Clock) Reason {
 		return AlreadyPaidHere
 	case f.PaidElsewhere != nil:
 		return AlreadyPaidElsewhere
-	case o.Finding == Authentic && o.Tier == 0:
+	case o.Tier == 0:
 		return NotAWinner
 	case !f.Closed.IsZero() && !now.Trusted.IsZero() && p.ClaimPeriodOver(f.Closed, now.Trusted):
 		return ClaimPeriodOver
@@ -213,9 +225,11 @@ func notOursToPay(o Opened, f Facts, p policy.Policy, now Clock) Reason {
 		return PrizeNotMoney
 	case p.AboveShopLimit(o.Amount, o.Currency):
 		return AboveShopLimit
+	case f.Right == RightOwner && o.Weak && !p.PaysWeak(o.Amount):
+		return NeedsCentral
 	case f.Right == RightSilent:
 		return OwnerSilent
-	case f.Right == RightNone, o.Weak && f.Right == RightOwner && !p.PaysWeak(o.Amount):
+	case f.Right != RightOwner && f.Right != RightGrant: // none, or one that these rules do not know
 		return NeedsCentral
 	case f.Right == RightOwner && !f.AllowanceLeft:
 		return AllowanceSpent
@@ -225,14 +239,38 @@ func notOursToPay(o Opened, f Facts, p policy.Policy, now Clock) Reason {
 	return ""
 }
 
-// amountKnown tells for which reasons the amount is proven and may be told.
-func amountKnown(r Reason) bool {
+// tellsAmount tells for which reasons the prize may be told: those that come after the
+// ticket is proven, its pack is active and its box was covered. A misprint is refunded or
+// exchanged, whatever the manifest holds.
+func tellsAmount(r Reason) bool {
 	switch r {
 	case NotAWinner, Winner, AlreadyPaidHere, AlreadyPaidElsewhere, ClaimPeriodOver, CreditedToAccount,
 		ClockNotTrusted, AboveShopLimit, NeedsCentral, OwnerSilent, AllowanceSpent, PrinterNotReady:
 		return true
 	}
 	return false
+}
+
+// BatchNeeds are what the clerk does before several prizes of one request are paid: the
+// thresholds hold for each prize and for the total.
+func BatchNeeds(prizes []money.Amount, p policy.Policy) ([]Need, money.Amount, error) {
+	var total money.Amount
+	cash := false
+	for _, a := range prizes {
+		var err error
+		if total, err = total.Add(a); err != nil {
+			return nil, 0, err
+		}
+		cash = cash || p.ConfirmsCash(a)
+	}
+	list := []Need{}
+	if cash || p.ConfirmsCashTotal(total) {
+		list = append(list, ConfirmCash)
+	}
+	if p.AsksIdentityTotal(total, len(prizes)) { // no prize asks that the total does not
+		list = append(list, Identity)
+	}
+	return list, total, nil
 }
 
 func needs(a money.Amount, p policy.Policy) []Need {

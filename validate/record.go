@@ -101,6 +101,7 @@ func (p PrintState) Done() bool { return p == Sent || p == Consumed || p == Prin
 type Receipt struct {
 	Claim
 	Number   EntryNumber
+	Hash     string // of the entry: SHA-256 of its line, 64 hexadecimal digits
 	Terminal string
 	At       time.Time // device time of the entry
 	Trusted  time.Time // newest trusted time known then, zero for none

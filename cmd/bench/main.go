@@ -32,6 +32,7 @@ func command() *cobra.Command {
 	cmd.Flags().StringVar(&b.out, "out", "bench-out", "`folder` for the table and the work files")
 	cmd.Flags().Int64Var(&b.tickets, "tickets", 9000000, "tickets of the block that is sealed and opened")
 	cmd.Flags().IntVar(&b.rounds, "rounds", 400, "rounds of each comparison")
+	cmd.AddCommand(shelfCommand())
 	return cmd
 }
 
@@ -61,6 +62,9 @@ func (b *bench) run(ctx context.Context) error {
 		return err
 	}
 	if err := b.lookups(ctx, sealed); err != nil {
+		return err
+	}
+	if err := b.shelf(ctx, work, sealed); err != nil {
 		return err
 	}
 	if err := b.rivals(ctx, work, sealed); err != nil {

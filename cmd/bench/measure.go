@@ -34,20 +34,25 @@ import (
 
 // sealedBlock is a block with some of its codes.
 type sealedBlock struct {
-	path  string
-	block *manifest.Block
-	keys  manifest.Keys
-	codes []ticket.Code // spread over the block, winners and losers
+	path   string
+	public string // key that it is signed with
+	block  *manifest.Block
+	keys   manifest.Keys
+	codes  []ticket.Code // spread over the block, winners and losers
 }
 
 // sealing seals a Bingo block from its CSV, beside one SHA-256 over the same file.
 func (b *bench) sealing(ctx context.Context, work string) (*sealedBlock, error) {
-	order, tiers, keys, err := b.order()
+	order, tiers, public, err := b.order()
+	if err != nil {
+		return nil, err
+	}
+	keys, err := manifest.NewKeys(1, public)
 	if err != nil {
 		return nil, err
 	}
 	csv := filepath.Join(work, "tickets.csv")
-	s := &sealedBlock{path: filepath.Join(work, "b.manifest"), keys: keys}
+	s := &sealedBlock{path: filepath.Join(work, "b.manifest"), public: public, keys: keys}
 	if err := writeCSV(csv, seal.Sample{Layout: ticket.G40(), GameCode: "399", Tickets: b.tickets, FirstPack: 1, PackSize: 60, Tiers: tiers}); err != nil {
 		return nil, err
 	}
@@ -75,21 +80,22 @@ func (b *bench) sealing(ctx context.Context, work string) (*sealedBlock, error) 
 	return s, b.opening(ctx, s, keys)
 }
 
-func (b *bench) order() (seal.Order, []manifest.Tier, manifest.Keys, error) {
-	g, order, keys, err := b.gameOrder("bingo")
+// order is for a Bingo block, with its prizes and the public key it will be signed with.
+func (b *bench) order() (seal.Order, []manifest.Tier, string, error) {
+	g, order, public, err := b.gameOrder("bingo")
 	if err != nil {
-		return order, nil, keys, err
+		return order, nil, public, err
 	}
 	rows := g.Tables[0].Rows
 	scaled := b.tickets < *g.Tables[0].BlockSize
 	if scaled {
 		if rows, err = g.Tables[0].Scale(b.tickets); err != nil {
-			return order, nil, keys, err
+			return order, nil, public, err
 		}
 	}
 	tiers := tiersOf(rows)
 	order.Prizes = func(int64) ([]manifest.Tier, bool, error) { return tiers, scaled, nil }
-	return order, tiers, keys, nil
+	return order, tiers, public, nil
 }
 
 func tiersOf(rows []game.Row) (tiers []manifest.Tier) {
@@ -99,28 +105,28 @@ func tiersOf(rows []game.Row) (tiers []manifest.Tier) {
 	return tiers
 }
 
-// gameOrder is a game of the catalogue and an order for a block of it with a new key.
-func (b *bench) gameOrder(id string) (game.Game, seal.Order, manifest.Keys, error) {
+// gameOrder is a game of the catalogue and an order for a block of it with a new key, whose
+// public part comes with it.
+func (b *bench) gameOrder(id string) (game.Game, seal.Order, string, error) {
 	games, err := configs.Games()
 	if err != nil {
-		return game.Game{}, seal.Order{}, manifest.Keys{}, err
+		return game.Game{}, seal.Order{}, "", err
 	}
 	at := slices.IndexFunc(games, func(g game.Game) bool { return g.ID == id })
 	if at < 0 {
-		return game.Game{}, seal.Order{}, manifest.Keys{}, fmt.Errorf("the catalogue has no %s", id)
+		return game.Game{}, seal.Order{}, "", fmt.Errorf("the catalogue has no %s", id)
 	}
 	g := games[at]
 	skey, vkey, err := note.GenerateKey(rand.Reader, "bench")
 	if err != nil {
-		return g, seal.Order{}, manifest.Keys{}, err
+		return g, seal.Order{}, "", err
 	}
 	signer, err := note.NewSigner(skey)
 	if err != nil {
-		return g, seal.Order{}, manifest.Keys{}, err
+		return g, seal.Order{}, "", err
 	}
-	keys, err := manifest.NewKeys(1, vkey)
 	return g, seal.Order{Game: g.ID, Name: g.Name, Emission: "1", Number: 1, Serial: 1, Currency: g.Tables[0].Currency, Price: *g.Tables[0].Price,
-		Internet: g.Channel == game.Internet, Layout: ticket.G40(), Signer: signer}, keys, err
+		Internet: g.Channel == game.Internet, Layout: ticket.G40(), Signer: signer}, vkey, nil
 }
 
 func writeCSV(path string, s seal.Sample) error {
@@ -240,8 +246,23 @@ type paper struct {
 func (p paper) Ready() *terminal.Fault   { return nil }
 func (p paper) Changed() <-chan struct{} { return nil }
 
+func (p paper) PrintClosing(context.Context, validate.Closing) (validate.PrintState, error) {
+	return validate.Sent, nil
+}
+
+// journal is the ledger as the counter takes it.
+type journal struct{ *ledger.Ledger }
+
+func (j journal) Z(ctx context.Context, kind validate.ClosingKind, operator string) (validate.Closing, error) {
+	return j.Ledger.Z(ctx, kind, ledger.Ending{Operator: operator})
+}
+
 func (p paper) Print(_ context.Context, r validate.Receipt, _ func(*terminal.Fault)) (validate.PrintState, error) {
-	text, err := printer.Encode(p.stationery.Receipt(r), p.profile)
+	slip, err := p.stationery.Receipt(r)
+	if err != nil {
+		return validate.Held, err
+	}
+	text, err := printer.Encode(slip, p.profile)
 	if err != nil || len(text) == 0 {
 		return validate.Held, err
 	}
@@ -279,8 +300,10 @@ func (b *bench) claims(ctx context.Context, work string, s *sealedBlock) error {
 	if err := shelf.Put(s.block); err != nil {
 		return err
 	}
-	counter := terminal.New(terminal.Options{Name: "B-1", Shelf: shelf, Ledger: book, Printer: p, Central: terminal.StandAlone{}, AcceptScaled: true,
-		Policy: policy.Policy{Version: "b1", Currency: "EUR", ShopLimit: 30000, ClaimDays: 30}, Now: time.Now,
+	counter := terminal.New(terminal.Options{Name: "B-1", Shelf: shelf, Ledger: journal{book}, Printer: p, Central: terminal.StandAlone{}, AcceptScaled: true,
+		Policy: func() policy.Policy {
+			return policy.Policy{Version: "b1", Currency: "EUR", ShopLimit: 30000, ClaimDays: 30}
+		}, Now: time.Now,
 		Trusted: func() time.Time { return time.Time{} }, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	running, stop := context.WithCancel(ctx)
 	defer stop()

@@ -23,7 +23,7 @@ import (
 // gameCommand is `central game`: the catalogue and how a regulation gets into it.
 func gameCommand() *cobra.Command {
 	return cli.Group("game", "Read regulations and look into the catalogue of games",
-		gameImportCommand(), gameListCommand(), gameShowCommand(), gameEvaluateCommand())
+		gameImportCommand(), gameListCommand(), gameShowCommand(), gameEvaluateCommand(), gameCloseCommand())
 }
 
 // importFlags are the flags of `central game import`.

@@ -16,6 +16,7 @@ import (
 
 	"grattoir/cmd/internal/cli"
 	"grattoir/sync/central"
+	"grattoir/sync/wire"
 )
 
 // folder is where central's data lies, as every operations' command takes it. The
@@ -85,25 +86,64 @@ func orDash(s string) string {
 }
 
 func terminalCommand() *cobra.Command {
-	return cli.Group("terminal", "Add terminals, see them, suspend them", terminalAddCommand(), terminalListCommand(), terminalSuspendCommand())
+	return cli.Group("terminal", "Add terminals, see them, say where they stand, suspend them", terminalAddCommand(), terminalListCommand(), terminalRegionCommand(), terminalSuspendCommand())
 }
 
 func terminalAddCommand() *cobra.Command {
 	var f folder
+	var region string
 	cmd := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Make a terminal known and print the code it enrols with, once",
 		Long: `Make a terminal known and print its enrolment code. The code works once, for 24 hours,
 and names this central's CA, so that the device knows whom it enrols with. For a
-terminal that never enrolled, or that is suspended, it is a new code.`,
-		Example: `  central terminal add shop-0042
+terminal that never enrolled, or that is suspended, it is a new code. A terminal keeps the blocks of
+its own packs first, then those of its region.`,
+		Example: `  central terminal add shop-0042 --region bzh
   central terminal add shop-0042 --data /srv/central --json`,
 		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.act(cmd, true, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
+				if region != "" && !wire.ValidRegion(region) {
+					return nil, nil, cli.Usagef("--region %.20q: want 1 to 16 of a-z, 0-9 and -, as bzh", region)
+				}
 				e, err := c.AddTerminal(ctx, args[0])
+				if err == nil && region != "" {
+					err = c.SetRegion(ctx, args[0], region)
+				}
 				return e, func(w io.Writer) error {
 					_, err := fmt.Fprintf(w, "%s\n%s enrols with this code once, until %s: terminalctl enrol CODE\n", e.Code, e.Terminal, when(e.Expires))
+					return err
+				}, err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&region, "region", "", "`region` it stands in")
+	f.flags(cmd)
+	return cmd
+}
+
+func terminalRegionCommand() *cobra.Command {
+	var f folder
+	cmd := &cobra.Command{
+		Use:   "region NAME REGION|-",
+		Short: "Say in which region a terminal stands",
+		Long: `Say in which region a terminal stands; - for none. It hears of it within minutes, and
+keeps the blocks sold in that region next to those of its own packs.`,
+		Example: `  central terminal region shop-0042 bzh`,
+		Args:    cli.Args(cobra.ExactArgs(2)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			region := args[1]
+			if region == "-" {
+				region = ""
+			}
+			return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
+				if err := c.SetRegion(ctx, args[0], region); err != nil {
+					return nil, nil, err
+				}
+				t, err := c.Terminal(ctx, args[0])
+				return t, func(w io.Writer) error {
+					_, err := fmt.Fprintf(w, "%s stands in region %s\n", t.Name, orDash(t.Region))
 					return err
 				}, err
 			})
@@ -127,10 +167,10 @@ func terminalListCommand() *cobra.Command {
 				return list, func(w io.Writer) error {
 					var rows [][]string
 					for _, t := range list {
-						rows = append(rows, []string{t.Name, string(t.State), when(t.Contact), fmt.Sprintf("%d-%06d", t.Acked.Epoch, t.Acked.Seq), fmt.Sprint(t.Unsent),
+						rows = append(rows, []string{t.Name, string(t.State), orDash(t.Region), when(t.Contact), fmt.Sprintf("%d-%06d", t.Acked.Epoch, t.Acked.Seq), fmt.Sprint(t.Unsent),
 							fmt.Sprint(t.Snapshot), fmt.Sprint(t.Feed), when(t.CertExpires), orDash(strings.Join(t.Faults, ",")), orDash(t.Reason)})
 					}
-					return table(w, "NAME STATE CONTACT ACKED UNSENT SNAPSHOT FEED CERTIFICATE FAULTS REASON", rows)
+					return table(w, "NAME STATE REGION CONTACT ACKED UNSENT SNAPSHOT FEED CERTIFICATE FAULTS REASON", rows)
 				}, err
 			})
 		},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -102,7 +103,7 @@ func digitsCommand() *cobra.Command {
 }
 
 func payCommand() *cobra.Command {
-	var socket, id string
+	var socket, id, identity string
 	var cash, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "pay",
@@ -111,9 +112,14 @@ func payCommand() *cobra.Command {
 --id pays only the ticket of that check, so that a ticket scanned in between is not
 paid by accident.`,
 		Example: `  terminalctl pay
-  terminalctl pay --id 5d41402abc4b2a76b9719d911017c592 --confirm-cash`,
+  terminalctl pay --id 5d41402abc4b2a76b9719d911017c592 --confirm-cash
+  terminalctl pay --confirm-cash --identity winner.json`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			who, err := readIdentity(cmd, identity)
+			if err != nil {
+				return err
+			}
 			client := newClient(socket)
 			before, err := client.View(cmd.Context())
 			if err != nil {
@@ -125,7 +131,7 @@ paid by accident.`,
 				}
 				id = before.ID
 			}
-			a, err := client.Pay(cmd.Context(), id, cash)
+			a, err := client.PayIdentified(cmd.Context(), id, cash, who)
 			switch {
 			case errors.Is(err, terminal.ErrStale):
 				return cli.Exit(cli.Person, errors.Join(printAnswer(cmd.OutOrStdout(), a, asJSON), errors.New("another ticket is on the counter now: this request has paid nothing")))
@@ -133,7 +139,7 @@ paid by accident.`,
 				return cli.Exit(cli.Person, errors.Join(printAnswer(cmd.OutOrStdout(), a, asJSON),
 					fmt.Errorf("nothing was paid: %s", needsText(a.Verdict.Needs))))
 			case err != nil:
-				return err
+				return deny(err)
 			}
 			if err := printAnswer(cmd.OutOrStdout(), a, asJSON); err != nil {
 				return err
@@ -146,6 +152,7 @@ paid by accident.`,
 	}
 	cmd.Flags().StringVar(&id, "id", "", "pay only the check of this `id`")
 	cmd.Flags().BoolVar(&cash, "confirm-cash", false, "the till holds enough")
+	identityFlag(cmd, &identity)
 	socketFlag(cmd, &socket)
 	jsonFlag(cmd, &asJSON)
 	return cmd
@@ -154,7 +161,7 @@ paid by accident.`,
 // needsText says what the clerk does before this payment.
 func needsText(needs []validate.Need) string {
 	if slices.Contains(needs, validate.Identity) {
-		return "the winner must be identified, which this terminal cannot do: send the player to the payment centre"
+		return "the winner must be identified: see his document and pay with --identity; a terminal that keeps no identities sends the player to the payment centre"
 	}
 	return "count the till; when it holds enough, pay again with --confirm-cash"
 }
@@ -301,6 +308,7 @@ func printStatus(out io.Writer, st control.Status) error {
 		if l.Exceptions > 0 {
 			fmt.Fprintf(w, "\t%d payments were not credited: call central operations\n", l.Exceptions)
 		}
+		printQuota(w, l)
 	}
 	fmt.Fprintf(w, "Policy\t%s\n", st.Policy)
 	if st.Clock != nil {
@@ -312,6 +320,41 @@ func printStatus(out io.Writer, st control.Status) error {
 		return err
 	}
 	return printBlocks(out, st)
+}
+
+// printQuota says what the blocks take and which are not here, one line for each that
+// this terminal has packs of.
+func printQuota(w io.Writer, l *control.Link) {
+	region := ""
+	if l.Region != "" {
+		region = ", region " + l.Region
+	}
+	fmt.Fprintf(w, "Blocks\t%d MB of %d MB%s\n", l.TakenBytes>>20, l.QuotaBytes>>20, region)
+	others := map[string]int{}
+	for _, m := range l.Missing {
+		if m.Own {
+			fmt.Fprintf(w, "\tNOT HERE, though packs of it are: game code %s, packs %d-%d: %s\n", m.GameCode, m.FirstPack, m.LastPack, whyMissing(m.Why))
+		} else {
+			others[m.Why]++
+		}
+	}
+	for _, why := range slices.Sorted(maps.Keys(others)) {
+		fmt.Fprintf(w, "\tnot here: %d blocks of other packs: %s\n", others[why], whyMissing(why))
+	}
+}
+
+func whyMissing(why string) string {
+	switch why {
+	case "coming":
+		return "on the way"
+	case "quota":
+		return "no room in quota_mb"
+	case "disk":
+		return "no room on the disk: free some space"
+	case "program":
+		return "it needs a newer program: update"
+	}
+	return why
 }
 
 func printBlocks(out io.Writer, st control.Status) error {
@@ -330,6 +373,9 @@ func printBlocks(out io.Writer, st control.Status) error {
 		}
 		if b.Damaged {
 			state = "DAMAGED: fetch it again"
+		}
+		if b.Overlaps != "" {
+			state = fmt.Sprintf("%s OVERLAPS %s: take the wrong file away", b.File, b.Overlaps)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", b.Game, b.GameCode, b.Emission, b.Number, b.Tickets, state)
 	}
@@ -363,9 +409,12 @@ func printAnswer(out io.Writer, a control.Answer, asJSON bool) error {
 	if p := a.Verdict.Paid; p != nil {
 		fmt.Fprintf(&b, "Paid before: %s, terminal %s, ledger number %s\n", p.At.Local().Format(withZone), p.Terminal, p.Number)
 	}
-	if a.Receipt != nil {
+	switch {
+	case a.Stage == terminal.Trained:
+		b.WriteString("TRAINING: nothing was recorded, hand out no money\n")
+	case a.Receipt != nil:
 		fmt.Fprintf(&b, "PAID, ledger number %s, slip %s\n", a.Receipt.Number, slipWord(a.Receipt.Print))
-	} else {
+	default:
 		fmt.Fprintf(&b, "%s %s\n", strings.ReplaceAll(a.Message.Clerk, "\n", " "), strings.ReplaceAll(a.Message.Next, "\n", " "))
 	}
 	if a.Detail != "" {

@@ -2,16 +2,21 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"grattoir/sync/ledger"
+	"grattoir/validate"
 	"grattoir/validate/ticket"
 )
 
@@ -31,7 +36,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "flip": flip, "status": status},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "flip": flip, "status": status, "paid": paid},
 	})
 }
 
@@ -114,4 +119,27 @@ func flip(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	text[at] ^= 1
 	ts.Check(os.WriteFile(path, text, 0o600))
+}
+
+// paid FILE N [close] makes the ledger of terminal T-1, or opens it, pays N more tickets,
+// and closes the day, the month and the year.
+func paid(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	at := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	l, err := ledger.Open(context.Background(), ledger.Options{Path: ts.MkAbs(args[0]), Terminal: "T-1", Moment: func() ledger.Moment { return ledger.Moment{Device: at} }})
+	ts.Check(err)
+	for range n {
+		number := uint16(l.Head().Seq)
+		_, err := l.Record(context.Background(), validate.Claim{ID: fmt.Sprintf("%032x", number+1), Ticket: validate.TicketKey{Block: validate.BlockID{1}, Pack: 1, Number: number},
+			Tier: 1, Amount: 2000, Currency: "EUR", Slip: validate.SlipFacts{Game: "Bingo", Pack: "0000001", Ticket: fmt.Sprintf("%03d", number)}})
+		ts.Check(err)
+	}
+	for _, kind := range validate.ClosingKinds()[1:] {
+		if len(args) > 2 {
+			_, err := l.Z(context.Background(), kind, ledger.Ending{Operator: "marie"})
+			ts.Check(err)
+		}
+	}
+	ts.Check(l.Close())
 }

@@ -77,10 +77,12 @@ func newLink(c configs.Terminal, t trust, book *ledger.Ledger, blocks *library, 
 	if c.StandAlone {
 		return &link{}, nil
 	}
+	var up *uplink.Uplink
 	up, err := uplink.New(uplink.Options{URL: c.Central.URL, Identity: t.identity, Ledger: book,
-		Blocks: uplink.BlockStore{Dir: c.Manifests(), Reserve: c.ReserveMB << 20}, Dial: world.dial, Rand: world.rand, Now: time.Now, Log: log,
+		Blocks: uplink.BlockStore{Dir: c.Manifests(), Quota: c.QuotaMB << 20, Reserve: c.ReserveMB << 20}, Dial: world.dial, Rand: world.rand, Now: time.Now, Log: log,
 		Program: version(), Faults: faults, Peppers: blocks.lackPeppers, KeepPepper: blocks.keepPepper,
-		OnBlocks: func() { logError(log, "looking for new manifests", blocks.rescan(context.Background())) }})
+		OnBlocks: func() { logError(log, "looking for new manifests", blocks.rescan(context.Background())) },
+		OnListed: func() { blocks.know(up.Listed()) }, Held: blocks.held})
 	switch {
 	case err != nil && book.Writable() != nil: // what it needs of the ledger cannot be read
 		log.Error("no link to central: the ledger cannot be read", "err", err)
@@ -88,6 +90,7 @@ func newLink(c configs.Terminal, t trust, book *ledger.Ledger, blocks *library, 
 	case err != nil:
 		return nil, err
 	}
+	blocks.know(up.Listed()) // from before the start
 	return &link{up: up, book: book, name: c.Name}, nil
 }
 
@@ -151,7 +154,11 @@ func (l *link) status() *control.Link {
 	}
 	st := l.up.Status()
 	out := &control.Link{Contact: st.Contact, Acked: validate.EntryNumber{Epoch: st.Acked.Epoch, Seq: st.Acked.Seq}.String(),
-		Entries: st.Unsent, Snapshot: st.Snapshot, Feed: st.Feed, Exceptions: st.Exceptions, Certificate: st.Expires, Faults: []control.Fault{}}
+		Entries: st.Unsent, Snapshot: st.Snapshot, Feed: st.Feed, Exceptions: st.Exceptions, Certificate: st.Expires, Faults: []control.Fault{},
+		Region: st.Region, QuotaBytes: st.Quota, TakenBytes: st.Taken, Missing: []control.MissingBlock{}}
+	for _, m := range st.Missing {
+		out.Missing = append(out.Missing, control.MissingBlock{GameCode: m.GameCode, FirstPack: m.FirstPack, LastPack: m.LastPack, Bytes: m.Size, Own: m.Own, Why: string(m.Why)})
+	}
 	if st.Refused != "" {
 		out.Faults = append(out.Faults, control.Fault{Code: st.Refused, Clerk: "all", Technician: "central refuses this terminal, or its journal contradicts central's: nothing is paid until central takes it back"})
 	}

@@ -9,13 +9,11 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"grattoir/cmd/internal/cli"
+	"grattoir/cmd/internal/uptime"
 	"grattoir/configs"
 	"grattoir/device/control"
 	"grattoir/device/printer"
@@ -78,11 +76,18 @@ func run(ctx context.Context, c configs.Terminal) error {
 	if way, err = newLink(c, believed, book, blocks, func() []string { return faultCodes(counter) }, outside{}, log); err != nil {
 		return err
 	}
+	team, err := openCrew(ctx, c, trusted, log)
+	if err != nil {
+		return err
+	}
+	defer func() { logError(log, "closing the operators' files", team.close()) }()
 	stationery := printer.Stationery{Shop: printer.Shop{Name: c.Shop.Name, Address: c.Shop.Address}, Language: money.Language(c.Language), Zone: zone}
-	counter = terminal.New(terminal.Options{Name: c.Name, Shelf: blocks.shelf, Ledger: book,
-		Printer: printer.Desk{Device: paper, Stationery: stationery, Log: log}, Central: way.central(), Policy: c.Limits(),
+	desk := terminal.Options{Name: c.Name, Shelf: blocks.shelf, Ledger: journal{book}, Currency: c.Policy.Currency,
+		Printer: printer.Desk{Device: paper, Stationery: stationery, Log: log}, Central: way.central(), Policy: c.Limits,
 		AcceptScaled: c.AcceptScaled, Operator: c.Operator, Now: now, Trusted: trusted, Log: log, LedgerFault: ledgerFault,
-		Clock: newClockWatch(now, sinceBoot, trusted, signedFloor(ctx, book)).fault, Step: crashStep()})
+		Clock: newClockWatch(now, uptime.Since, trusted, signedFloor(ctx, book)).fault, Step: crashStep()}
+	team.join(&desk)
+	counter = terminal.New(desk)
 
 	// What the last run left is settled before the first scan is accepted.
 	cut, err := counter.Recover(ctx)
@@ -100,13 +105,13 @@ func run(ctx context.Context, c configs.Terminal) error {
 		return err
 	}
 	audit.wait(auditGrace)
-	return serve(ctx, c, log, counter, page, paper, glass, book, blocks, way, now, render)
+	return serve(ctx, c, log, counter, page, paper, glass, book, blocks, way, team, now, render)
 }
 
 // serve runs everything until ctx ends, then stops in order: no more scans, no more
 // acts, the slip in hand, the printer; the caller closes the ledger last.
 func serve(ctx context.Context, c configs.Terminal, log *slog.Logger, counter *terminal.Terminal, page *screen.Screen,
-	paper *printer.Device, glass *scanner.Scanner, book *ledger.Ledger, blocks *library, way *link, now func() time.Time, render func(io.Writer, validate.Receipt) error) error {
+	paper *printer.Device, glass *scanner.Scanner, book *ledger.Ledger, blocks *library, way *link, team *crew, now func() time.Time, render func(io.Writer, validate.Receipt) error) error {
 	web, err := net.Listen("tcp", c.Screen.Listen)
 	if err != nil {
 		return cli.Exit(cli.Usage, fmt.Errorf("screen.listen: %w (another program, perhaps another terminald, has the address: stop it, or change it in the configuration)", err))
@@ -148,6 +153,8 @@ func serve(ctx context.Context, c configs.Terminal, log *slog.Logger, counter *t
 	})
 	start(&working, "pages", func() error { return servers[0].Serve(web) })
 	start(&working, "socket", func() error { return servers[1].Serve(socket) })
+	start(&scanning, "operators", func() error { return team.run(scans) })
+	start(&scanning, "sign-on", func() error { counter.Watch(scans); return nil })
 	start(&scanning, "scanner", func() error {
 		return glass.Run(scans, func(s scanner.Scan) {
 			counter.Check(scans, terminal.Scan{Text: s.Text, AIM: aimLetter(s.AIM), Entered: validate.Scanned})
@@ -216,12 +223,12 @@ func makeFolders(c configs.Terminal) error {
 
 // ledgerOptions are how this terminal opens its ledger.
 func ledgerOptions(c configs.Terminal, t trust, now, trusted func() time.Time) (ledger.Options, error) {
-	boot, err := bootID()
+	boot, err := uptime.Boot()
 	if err != nil {
 		return ledger.Options{}, err
 	}
 	moment := func() ledger.Moment {
-		return ledger.Moment{Boot: boot, Mono: sinceBoot(), Device: now(), Trusted: trusted()}
+		return ledger.Moment{Boot: boot, Mono: uptime.Since(), Device: now(), Trusted: trusted()}
 	}
 	zone, err := time.LoadLocation(c.TimeZone)
 	if err != nil {
@@ -245,23 +252,6 @@ func readClaimKey(path string) (ledger.ClaimKey, error) {
 		return ledger.ClaimKey{}, fmt.Errorf("claim_key %s: %w", path, err)
 	}
 	return key, nil
-}
-
-func bootID() (string, error) {
-	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return "", fmt.Errorf("boot id: %w", err)
-	}
-	return strings.TrimSpace(string(id)), nil
-}
-
-// sinceBoot counts suspended time too.
-func sinceBoot() time.Duration {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		return 0
-	}
-	return time.Duration(ts.Nano())
 }
 
 // aimLetter is the letter of an AIM identifier as "]d1".

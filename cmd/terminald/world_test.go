@@ -95,7 +95,8 @@ type world struct {
 	server  *http.Server
 	served  chan error
 	tills   []*till
-	codes   map[uint32][]ticket.Code // winners by pack
+	codes   map[uint32][]ticket.Code // winners by pack, of game code 399
+	signer  note.Signer
 
 	paid, cuts, restarts int
 }
@@ -144,27 +145,36 @@ func (w *world) close() {
 	w.stopCentral()
 }
 
+// sealBlock seals twelve packs of game code 399, emission 1.
 func (w *world) sealBlock() string {
 	skey, vkey, err := note.GenerateKey(rand.Reader, "lottery")
 	w.must(err)
-	signer, err := note.NewSigner(skey)
+	w.signer, err = note.NewSigner(skey)
 	w.must(err)
 	_, err = w.central.TrustSealKey(vkey)
 	w.must(err)
+	path, _ := w.seal("399", "1", 1, nil)
+	return path
+}
+
+// seal seals twelve packs of an emission, always the same tickets for one game code.
+func (w *world) seal(gameCode, emission string, serial int, reissue *manifest.Header) (path string, h manifest.Header) {
 	tiers := []manifest.Tier{{Count: 400, Amount: 2000}}
 	var csv bytes.Buffer
-	w.must(seal.Sample{Layout: ticket.G40(), GameCode: "399", Tickets: 720, FirstPack: 1, PackSize: 60, Tiers: tiers}.Write(&csv, func(int64) {}))
-	for line := range strings.Lines(csv.String()) {
-		digits, prize, _ := strings.Cut(strings.TrimSpace(line), ",")
-		if c, err := ticket.Parse(digits, 0, ticket.Shipped()); err == nil && prize != "0" {
-			w.codes[c.Pack] = append(w.codes[c.Pack], c)
+	w.must(seal.Sample{Layout: ticket.G40(), GameCode: gameCode, Tickets: 720, FirstPack: 1, PackSize: 60, Tiers: tiers, Seed: gameCode}.Write(&csv, func(int64) {}))
+	if gameCode == "399" && serial == 1 {
+		for line := range strings.Lines(csv.String()) {
+			digits, prize, _ := strings.Cut(strings.TrimSpace(line), ",")
+			if c, err := ticket.Parse(digits, 0, ticket.Shipped()); err == nil && prize != "0" {
+				w.codes[c.Pack] = append(w.codes[c.Pack], c)
+			}
 		}
 	}
-	path := filepath.Join(w.dir, "b.manifest")
-	_, err = seal.Seal(w.ctx, &csv, seal.Order{Game: "bingo", Name: "Bingo", Emission: "1", Number: 1, Serial: 1, Currency: "EUR", Price: 1000, Layout: ticket.G40(),
-		Signer: signer, Prizes: func(int64) ([]manifest.Tier, bool, error) { return tiers, true, nil }}, path)
+	path = filepath.Join(w.dir, fmt.Sprintf("%s-%d.manifest", gameCode, serial))
+	res, err := seal.Seal(w.ctx, &csv, seal.Order{Game: "bingo", Name: "Bingo", Emission: emission, Number: 1, Serial: serial, Reissue: reissue, Currency: "EUR", Price: 1000,
+		Layout: ticket.G40(), Signer: w.signer, Prizes: func(int64) ([]manifest.Tier, bool, error) { return tiers, true, nil }}, path)
 	w.must(err)
-	return path
+	return path, res.Header
 }
 
 // till is one counter with its own ledger and link.
@@ -185,7 +195,7 @@ type till struct {
 func (w *world) enrol(name string, first, last uint32) {
 	code, err := w.central.AddTerminal(w.ctx, name)
 	w.must(err)
-	s := &till{config: configs.Terminal{Name: name, Data: filepath.Join(w.dir, name), ReserveMB: 1, Central: configs.Central{URL: "https://central.test"}}, packs: [2]uint32{first, last}}
+	s := &till{config: configs.Terminal{Name: name, Data: filepath.Join(w.dir, name), ReserveMB: 1, QuotaMB: 100, Central: configs.Central{URL: "https://central.test"}}, packs: [2]uint32{first, last}}
 	w.must(makeFolders(s.config))
 	_, err = uplink.Enrol(w.ctx, uplink.EnrolOptions{URL: s.config.Central.URL, Code: code.Code, Dir: s.config.Identity(), Dial: w.net.dial, Now: time.Now})
 	w.must(err)
@@ -224,8 +234,10 @@ func (s *till) start(w *world) {
 		seed[i] = byte(w.rng.Uint32())
 	}
 	s.paper = terminaltest.NewPrinter()
-	s.Terminal = terminal.New(terminal.Options{Name: s.config.Name, Shelf: s.blocks.shelf, Ledger: s.book, Printer: s.paper, Central: s.way.central(), AcceptScaled: true,
-		Policy: policy.Policy{Version: "w1", Currency: "EUR", ShopLimit: 30000, ClaimDays: 30, WeakLimit: s.weak}, Now: time.Now, Trusted: trusted, Log: quiet,
+	s.Terminal = terminal.New(terminal.Options{Name: s.config.Name, Shelf: s.blocks.shelf, Ledger: journal{s.book}, Printer: s.paper, Central: s.way.central(), AcceptScaled: true,
+		Policy: func() policy.Policy {
+			return policy.Policy{Version: "w1", Currency: "EUR", ShopLimit: 30000, ClaimDays: 30, WeakLimit: s.weak}
+		}, Now: time.Now, Trusted: trusted, Log: quiet,
 		Rand: mathrand.NewChaCha8(seed)})
 	_, err = s.Recover(w.ctx)
 	w.must(err)

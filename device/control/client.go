@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"grattoir/device/terminal"
+	"grattoir/validate"
 )
 
 // Client speaks to a daemon's socket.
@@ -48,7 +49,82 @@ func (c *Client) Complete(ctx context.Context, id, digits string) (Answer, error
 
 // Pay pays the ticket that check id shows.
 func (c *Client) Pay(ctx context.Context, id string, confirmCash bool) (Answer, error) {
-	return call[Answer](ctx, c, "POST", "/v1/pay", payRequest{id, confirmCash})
+	return c.PayIdentified(ctx, id, confirmCash, nil)
+}
+
+// PayIdentified pays as Pay does, to a winner whose document was seen; nil is nobody.
+func (c *Client) PayIdentified(ctx context.Context, id string, confirmCash bool, identity *validate.Identification) (Answer, error) {
+	return call[Answer](ctx, c, "POST", "/v1/pay", payRequest{id, confirmCash, identity})
+}
+
+// SignOn begins an operator's shift with the cash in the till.
+func (c *Client) SignOn(ctx context.Context, operator, pin string, floatMinor int64) (validate.Shift, error) {
+	return call[validate.Shift](ctx, c, "POST", "/v1/sign-on", signOnRequest{operator, pin, floatMinor})
+}
+
+// SignOff ends the shift of whoever is signed on; with a manager's id and PIN, that of
+// somebody who has left.
+func (c *Client) SignOff(ctx context.Context, manager, pin string) (validate.Closing, error) {
+	return call[validate.Closing](ctx, c, "POST", "/v1/sign-off", pinRequest{manager, pin})
+}
+
+// Lock locks the counter.
+func (c *Client) Lock(ctx context.Context) error {
+	_, err := call[struct{}](ctx, c, "POST", "/v1/lock", struct{}{})
+	return err
+}
+
+// Unlock opens the counter with the PIN of whoever is signed on.
+func (c *Client) Unlock(ctx context.Context, pin string) error {
+	_, err := call[struct{}](ctx, c, "POST", "/v1/unlock", pinRequest{"", pin})
+	return err
+}
+
+// X reports the open period of a kind, on paper too where print says so.
+func (c *Client) X(ctx context.Context, kind validate.ClosingKind, print bool) (validate.Closing, error) {
+	return call[validate.Closing](ctx, c, "POST", "/v1/closing", closingRequest{Kind: kind, Print: print})
+}
+
+// Z ends a day, a month or a year.
+func (c *Client) Z(ctx context.Context, kind validate.ClosingKind, manager, pin string) (validate.Closing, error) {
+	return call[validate.Closing](ctx, c, "POST", "/v1/closing", closingRequest{pinRequest: pinRequest{manager, pin}, Kind: kind, Z: true})
+}
+
+// Reverse asks for a payment to be taken back.
+func (c *Client) Reverse(ctx context.Context, number string, reason validate.ReversalReason, text, manager, pin string) (validate.Reversal, error) {
+	return call[validate.Reversal](ctx, c, "POST", "/v1/reverse", reverseRequest{pinRequest{manager, pin}, number, reason, text})
+}
+
+// SetTraining switches training mode.
+func (c *Client) SetTraining(ctx context.Context, on bool, manager, pin string) error {
+	_, err := call[struct{}](ctx, c, "POST", "/v1/training", trainingRequest{pinRequest{manager, pin}, on})
+	return err
+}
+
+// History gives the newest acts of the counter.
+func (c *Client) History(ctx context.Context) ([]Transaction, error) {
+	return call[[]Transaction](ctx, c, "GET", "/v1/history", nil)
+}
+
+// BeginBatch starts collecting tickets.
+func (c *Client) BeginBatch(ctx context.Context) (Batch, error) {
+	return call[Batch](ctx, c, "POST", "/v1/batch/begin", struct{}{})
+}
+
+// Batch is the open batch.
+func (c *Client) Batch(ctx context.Context) (Batch, error) {
+	return call[Batch](ctx, c, "GET", "/v1/batch", nil)
+}
+
+// PayBatch pays what can be paid of a batch.
+func (c *Client) PayBatch(ctx context.Context, id string, confirmCash bool, identity *validate.Identification) (Batch, error) {
+	return call[Batch](ctx, c, "POST", "/v1/batch/pay", batchRequest{id, confirmCash, identity})
+}
+
+// EndBatch gives a batch up.
+func (c *Client) EndBatch(ctx context.Context, id string) error {
+	_, err := call[struct{}](ctx, c, "POST", "/v1/batch/end", batchRequest{ID: id})
+	return err
 }
 
 // Reprint prints another copy of a slip.
@@ -150,6 +226,9 @@ func (c *Client) send(ctx context.Context, method, path string, body any) ([]byt
 		return text, terminal.ErrStale
 	case "needs":
 		return text, terminal.ErrNeeds
+	}
+	if f.Code != "" {
+		return nil, &terminal.Denied{Fault: terminal.Fault{Code: f.Code, ClerkFR: f.Clerk, ClerkEN: f.Clerk, Technician: f.Technician}, Err: errors.New(f.Error)}
 	}
 	return nil, errors.New(f.Error)
 }

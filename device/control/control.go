@@ -33,7 +33,8 @@ type Answer struct {
 	Message Message          `json:"message"`
 	Detail  string           `json:"detail,omitempty"` // for the technician
 	Receipt *Receipt         `json:"receipt,omitempty"`
-	Error   string           `json:"error,omitempty"` // stale or needs, when a payment was not tried
+	Linked  int64            `json:"linked_minor,omitempty"` // what the same identified person was paid before
+	Error   string           `json:"error,omitempty"`        // stale or needs, when a payment was not tried
 }
 
 // Message is the verdict in words.
@@ -78,9 +79,11 @@ type Status struct {
 	Unsent     Unsent    `json:"unsent"`
 	Scanner    *Fault    `json:"scanner"` // null when it works
 	Printer    *Fault    `json:"printer"`
-	Ledger     *Fault    `json:"ledger"`  // what keeps it from taking payments, null for nothing
-	Clock      *Fault    `json:"clock"`   // what is wrong with it, null for nothing; it stops no payment
-	Reprint    []string  `json:"reprint"` // payments whose slip may not have come out
+	Ledger     *Fault    `json:"ledger"`   // what keeps it from taking payments, null for nothing
+	Clock      *Fault    `json:"clock"`    // what is wrong with it, null for nothing; it stops no payment
+	Session    *Session  `json:"session"`  // who is signed on, null for nobody or no sign-on
+	Training   bool      `json:"training"` // nothing is recorded
+	Reprint    []string  `json:"reprint"`  // payments whose slip may not have come out
 	Page       string    `json:"page"`
 	Blocks     []Block   `json:"blocks"`
 	Damaged    []string  `json:"damaged"` // files in the manifests folder that cannot be used
@@ -99,6 +102,21 @@ type Link struct {
 	Exceptions  int64     `json:"exceptions"` // entries that central did not credit, since the start
 	Certificate time.Time `json:"certificate,omitzero"`
 	Faults      []Fault   `json:"faults"`
+	Region      string    `json:"region"`      // where central says the terminal stands, "" for nowhere
+	QuotaBytes  int64     `json:"quota_bytes"` // what manifests may take
+	TakenBytes  int64     `json:"taken_bytes"` // what they take
+	// Missing are the blocks that central lists and that do not lie here, the most wanted first.
+	Missing []MissingBlock `json:"missing"`
+}
+
+// MissingBlock is a block whose tickets are answered with block-not-here.
+type MissingBlock struct {
+	GameCode  string `json:"game_code"`
+	FirstPack uint32 `json:"first_pack"`
+	LastPack  uint32 `json:"last_pack"`
+	Bytes     int64  `json:"bytes"`
+	Own       bool   `json:"own"` // this terminal has packs of it
+	Why       string `json:"why"` // coming, quota, disk or program
 }
 
 // Unsent is what central has not acknowledged.
@@ -118,7 +136,8 @@ type Block struct {
 	Tickets  int64  `json:"tickets"`
 	Scaled   bool   `json:"scaled"`
 	Damaged  bool   `json:"damaged"`
-	Locked   bool   `json:"locked"` // its pepper is not here
+	Locked   bool   `json:"locked"`             // its pepper is not here
+	Overlaps string `json:"overlaps,omitempty"` // file of another block that claims the same packs
 	File     string `json:"file"`
 }
 
@@ -146,6 +165,7 @@ func Handler(opt Options) http.Handler {
 	mux.HandleFunc("GET /v1/status", s.status)
 	mux.HandleFunc("GET /v1/last", s.last)
 	mux.HandleFunc("GET /v1/slip/{number}", s.slip)
+	s.acts(mux)
 	return http.MaxBytesHandler(mux, maxBody)
 }
 
@@ -162,8 +182,9 @@ type digitsRequest struct {
 }
 
 type payRequest struct {
-	ID          string `json:"id"`
-	ConfirmCash bool   `json:"confirm_cash"`
+	ID          string                   `json:"id"`
+	ConfirmCash bool                     `json:"confirm_cash"`
+	Identity    *validate.Identification `json:"identity,omitempty"`
 }
 
 type reprintRequest struct {
@@ -201,7 +222,11 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request) {
 	if !read(w, r, &q) {
 		return
 	}
-	v, err := s.opt.Terminal.Pay(r.Context(), q.ID, terminal.Confirmed{Cash: q.ConfirmCash})
+	v, err := s.opt.Terminal.Pay(r.Context(), q.ID, terminal.Confirmed{Cash: q.ConfirmCash, Identity: q.Identity})
+	if err != nil && !errors.Is(err, terminal.ErrStale) && !errors.Is(err, terminal.ErrNeeds) {
+		s.refuse(w, err)
+		return
+	}
 	status := http.StatusOK
 	if err != nil {
 		status = http.StatusConflict
@@ -221,7 +246,7 @@ func (s *server) reprint(w http.ResponseWriter, r *http.Request) {
 	}
 	receipt, err := s.opt.Terminal.Reprint(r.Context(), n)
 	if err != nil {
-		fail(w, http.StatusConflict, err)
+		s.refuse(w, err)
 		return
 	}
 	write(w, http.StatusOK, s.receipt(receipt, nil))
@@ -270,6 +295,10 @@ func (s *server) status(w http.ResponseWriter, _ *http.Request) {
 	st := s.opt.Status()
 	state, _ := s.opt.Terminal.State()
 	st.Unsent = Unsent{state.Unsent.Claims, int64(state.Unsent.Money), state.Unsent.Oldest}
+	st.Training = state.Training
+	if x := state.Session; x != nil {
+		st.Session = &Session{x.Operator, x.Name, x.Role, x.Since, x.Locked, int64(x.Float), x.Currency}
+	}
 	st.Scanner, st.Printer, st.Ledger, st.Clock = s.fault(state.Scanner), s.fault(state.Printer), s.fault(state.Ledger), s.fault(state.Clock)
 	st.Reprint = []string{}
 	for _, n := range state.Reprint {
@@ -313,7 +342,7 @@ func (s *server) slip(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) answer(v terminal.View, err error) Answer {
-	a := Answer{ID: v.ID, Stage: v.Stage, Entered: v.Entered, Verdict: v.Verdict, Detail: v.Detail}
+	a := Answer{ID: v.ID, Stage: v.Stage, Entered: v.Entered, Verdict: v.Verdict, Detail: v.Detail, Linked: int64(v.Linked)}
 	if v.Verdict.Needs == nil {
 		a.Verdict.Needs = []validate.Need{}
 	}
@@ -377,10 +406,15 @@ func read(w http.ResponseWriter, r *http.Request, into any) bool {
 }
 
 type failure struct {
-	Error string `json:"error"`
+	Error      string `json:"error"`
+	Code       string `json:"code,omitempty"` // for the phone
+	Clerk      string `json:"clerk,omitempty"`
+	Technician string `json:"technician,omitempty"`
 }
 
-func fail(w http.ResponseWriter, status int, err error) { write(w, status, failure{err.Error()}) }
+func fail(w http.ResponseWriter, status int, err error) {
+	write(w, status, failure{Error: err.Error()})
+}
 
 func write(w http.ResponseWriter, status int, v any) {
 	var b bytes.Buffer

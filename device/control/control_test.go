@@ -36,7 +36,9 @@ func serve(t *testing.T) daemon {
 	now := func() time.Time { return noon }
 	d := daemon{shelf: terminaltest.NewShelf(), ledger: terminaltest.NewLedger("T-1", now), path: filepath.Join(t.TempDir(), "s")}
 	counter := terminal.New(terminal.Options{Name: "T-1", Shelf: d.shelf, Ledger: d.ledger, Printer: terminaltest.NewPrinter(), Central: terminaltest.NewCentral(),
-		Policy: policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 30000, ConfirmCashPrize: 10000, ClaimDays: 30}, Now: now, Trusted: now,
+		Policy: func() policy.Policy {
+			return policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 30000, ConfirmCashPrize: 10000, ClaimDays: 30}
+		}, Now: now, Trusted: now,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	l, err := Listen(d.path)
 	if err != nil {

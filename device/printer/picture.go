@@ -31,6 +31,10 @@ const (
 // quietModules is the white a QR code needs around it.
 const quietModules = 4
 
+// largeCode is the side in dots (32 mm) beyond which a code's modules shrink from six dots
+// to four (0.5 mm, the least we print): its bytes on a slow line grow with the square.
+const largeCode = 256
+
 // maxCodeData bounds a code on a slip; a larger one would not be read off thermal paper.
 const maxCodeData = 512
 
@@ -55,8 +59,8 @@ type code struct {
 	module int // dots of one module on the paper
 }
 
-// drawCode draws a symbol with modules of at most six dots (0.75 mm), the largest that
-// keeps a quiet zone inside a paper of the given width in dots.
+// drawCode draws a symbol with modules of six dots (0.75 mm), or of four where it would be
+// large or leave no quiet zone inside a paper of the given width in dots.
 func drawCode(kind blockKind, data string, dots int) (code, error) {
 	name := "QR code"
 	encode := func() (barcode.Barcode, error) { return qr.Encode(data, qr.M, qr.Auto) }
@@ -73,6 +77,9 @@ func drawCode(kind blockKind, data string, dots int) (code, error) {
 	}
 	modules := symbol.Bounds().Dx()
 	half := min(3, dots/(2*(modules+2*quietModules)))
+	if 2*half*modules > largeCode {
+		half = min(half, 2)
+	}
 	if half < 2 {
 		return code{}, fmt.Errorf("%s of %d bytes has %d modules a side: too many for a paper of %d dots; put less into it", name, len(data), modules, dots)
 	}

@@ -24,13 +24,17 @@ type Stationery struct {
 	Shop     Shop
 	Language money.Language
 	Zone     *time.Location
+	// Sign makes the control code of a claim, ASCII of at most 240 bytes (proof.Code);
+	// nil leaves slips without one.
+	Sign func(validate.Receipt) (code string, err error)
 }
 
 // Receipt lays out the slip of a committed claim: what was paid, for which ticket,
-// when, and the ledger number by which it can be asked for. The secret is not on it,
-// but for its last two digits. From copy 2 on it is marked DUPLICATA, and the slip of
-// a demonstration block says that it is worth nothing.
-func (st Stationery) Receipt(r validate.Receipt) Slip {
+// when, the ledger number by which it can be asked for, and the code by which it can be
+// checked. The secret is not on it, but for its last two digits. From copy 2 on it is
+// marked DUPLICATA, and the slip of a demonstration block says that it is worth nothing.
+// The error says why the slip carries no code; it is whole without, and may be printed.
+func (st Stationery) Receipt(r validate.Receipt) (Slip, error) {
 	say := wordsFor(st.Language)
 	var s Slip
 	s.Line(st.Shop.Name, Bold, Centre)
@@ -69,26 +73,43 @@ func (st Stationery) Receipt(r validate.Receipt) Slip {
 		s.Pair(say.operator, r.Operator)
 	}
 	s.Blank()
+	err := st.code(&s, r, say)
 	s.Line(say.keep, Centre)
-	return s
+	return s, err
+}
+
+// code adds the control code, or nothing.
+func (st Stationery) code(s *Slip, r validate.Receipt, say slipWords) error {
+	if st.Sign == nil {
+		return nil
+	}
+	code, err := st.Sign(r)
+	if err != nil {
+		return fmt.Errorf("slip %v: %w", r.Number, err)
+	}
+	s.QR(code)
+	s.Line(say.check, Centre)
+	s.Blank()
+	return nil
 }
 
 // PNG draws the slip of a receipt as profile p prints it.
 func (st Stationery) PNG(w io.Writer, r validate.Receipt, p Profile) error {
-	return PNG(w, st.Receipt(r), p)
+	slip, _ := st.Receipt(r) // without its code it is worth showing, too; Print logs why
+	return PNG(w, slip, p)
 }
 
 type slipWords struct {
-	title, game, emission, ticket, code, number, terminal, date, dateLayout, operator, untrusted, worthless, keep string
+	title, game, emission, ticket, code, number, terminal, date, dateLayout, operator, untrusted, worthless, check, keep string
 }
 
 func wordsFor(l money.Language) slipWords {
 	if l == money.English {
 		return slipWords{"PAYMENT RECEIPT", "Game", "Emission / code", "Ticket", "Hidden code", "Ledger number", "Terminal", "Date", "02/01/2006 15:04:05", "Clerk",
-			"Time of the terminal, not verified", "Of no value", "Please keep this receipt."}
+			"Time of the terminal, not verified", "Of no value", "Code to check this receipt", "Please keep this receipt."}
 	}
 	return slipWords{"REÇU DE PAIEMENT", "Jeu", "Émission / code", "Ticket", "Code caché", "N° de registre", "Terminal", "Date", "02/01/2006 15:04:05", "Opérateur",
-		"Heure du terminal, non vérifiée", "Sans valeur", "Conservez ce reçu."}
+		"Heure du terminal, non vérifiée", "Sans valeur", "Code de contrôle du reçu", "Conservez ce reçu."}
 }
 
 // Desk is the printer as the counter uses it: receipts go in, levels come out.
@@ -110,9 +131,18 @@ func (d Desk) Ready() *terminal.Fault {
 // Changed is closed at the next change of the printer's status.
 func (d Desk) Changed() <-chan struct{} { return d.Device.Changed() }
 
-// Print prints the slip of a receipt.
+// Print prints the slip of a receipt. One that cannot be signed is printed without its
+// code: the player has been paid, and the ledger number is on it all the same.
 func (d Desk) Print(ctx context.Context, r validate.Receipt, watch func(*terminal.Fault)) (validate.PrintState, error) {
-	state, err := d.Device.Print(ctx, d.Stationery.Receipt(r), func(s State) {
+	slip, err := d.Stationery.Receipt(r)
+	if err != nil {
+		d.Log.Error("the slip has no control code", "seq", r.Number.Seq, "err", err)
+	}
+	return d.print(ctx, slip, watch)
+}
+
+func (d Desk) print(ctx context.Context, slip Slip, watch func(*terminal.Fault)) (validate.PrintState, error) {
+	state, err := d.Device.Print(ctx, slip, func(s State) {
 		if f := d.Device.Status().Fault; s == StateHeld && f != nil {
 			watch(counterFault(f))
 		} else {

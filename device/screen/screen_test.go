@@ -53,8 +53,10 @@ func newCounter(t *testing.T, edit func(*Options)) *counter {
 		central: terminaltest.NewCentral(), trusted: noon}
 	trusted := func() time.Time { return c.trusted }
 	c.terminal = terminal.New(terminal.Options{Name: "T-0042", Shelf: c.shelf, Ledger: c.ledger, Printer: c.printer, Central: c.central,
-		Policy: policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 500000, ConfirmCashPrize: 10000, IdentityPrize: 200000, ClaimDays: 30},
-		Now:    now, Trusted: trusted, Log: log})
+		Policy: func() policy.Policy {
+			return policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 500000, ConfirmCashPrize: 10000, IdentityPrize: 200000, ClaimDays: 30}
+		},
+		Now: now, Trusted: trusted, Log: log})
 	opt := Options{Terminal: c.terminal, Name: "T-0042", Shop: "Tabac de la Gare", Now: now, Trusted: trusted, DataDate: func() time.Time { return noon.Add(-18 * time.Hour) }, Log: log,
 		Render: func(w io.Writer, r validate.Receipt) error { return png.Encode(w, drawing()) }}
 	if edit != nil {

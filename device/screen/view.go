@@ -50,17 +50,18 @@ func lookOf(r validate.Reason) look {
 
 // view is everything the templates write, in one language.
 type view struct {
-	W            *words
-	Look         look
-	Boot, Token  string
-	Seq          uint64
-	Key          string // changes when the view does, and not when only the status line does
-	ID           string // of the check, which every press carries
-	Name, Shop   string
-	Demo, Switch bool
-	Notice       string
-	Silence      int64 // milliseconds
-	Guard        int64
+	W           *words
+	Look        look
+	Boot, Token string
+	Seq         uint64
+	Key         string // changes when the view does, and not when only the status line does
+	ID          string // of the check, which every press carries
+	Name, Shop  string
+	Banner      string // said on every view: training, demonstration
+	Switch      bool
+	Notice      string
+	Silence     int64 // milliseconds
+	Guard       int64
 
 	Word, WordSize     string
 	Amount, AmountSize string // "" where no amount is shown big
@@ -97,8 +98,14 @@ func (s *Screen) viewOf(now snapshot, l money.Language) view {
 	w := wordsOf(l)
 	on := now.state.View
 	v := view{W: w, Look: lookIdle, Boot: s.boot, Token: s.token, Seq: now.seq, ID: on.ID, Name: s.opt.Name, Shop: s.opt.Shop,
-		Demo: s.opt.Demonstration, Switch: len(s.opt.Languages) > 1, Notice: s.opt.Notice,
+		Switch: len(s.opt.Languages) > 1, Notice: s.opt.Notice,
 		Silence: s.silence.Milliseconds(), Guard: s.guard.Milliseconds(), Line: s.line(now.state, w, l)}
+	switch {
+	case now.state.Training:
+		v.Banner = w.Training
+	case s.opt.Demonstration:
+		v.Banner = w.Demonstration
+	}
 	switch on.Stage {
 	case terminal.Typing:
 		n := on.Code.TypedDigits()
@@ -113,11 +120,18 @@ func (s *Screen) viewOf(now snapshot, l money.Language) view {
 		}
 	case terminal.Paid:
 		s.paid(&v, on, l)
+	case terminal.Trained:
+		v.Look, v.Word, v.NextStep = lookDone, w.TrainedWord, w.TrainedNext
+		v.bilingual(l, func(m money.Language) string { return wordsOf(m).Training })
+		v.ticket(on)
 	default:
 		v.Word, v.Player, v.PlayerTwo, v.PlayerTwoLang = w.Idle, w.IdlePlayer, other(l).IdlePlayer, other(l).Lang
 		if now.state.Scanner != nil { // a scan would not come; the status line says why
 			v.Word = w.NoScanner
 		}
+	}
+	if why := mayNotPay(now.state, w); why != "" && v.CanPay {
+		v.CanPay, v.CashFirst, v.NextStep = false, false, why
 	}
 	v.WordSize, v.AmountSize = wordSize(v.Word), amountSize(v.Amount)
 	if len(v.When) > 0 && v.WordSize == "l" {
@@ -132,6 +146,29 @@ func other(l money.Language) *words {
 		return &french
 	}
 	return &english
+}
+
+// mayNotPay is why no payment can be pressed on the page now, "" where one can.
+func mayNotPay(state terminal.State, w *words) string {
+	switch {
+	case state.SignOn && (state.Session == nil || state.Session.Locked):
+		return w.SignOnFirst
+	case state.Batch != nil && !state.Batch.Paid:
+		return w.BatchFirst
+	}
+	return ""
+}
+
+// duty says who is at the counter.
+func duty(state terminal.State, w *words) item {
+	switch x := state.Session; {
+	case x == nil:
+		return item{w.NoOneOnDuty, true}
+	case x.Locked:
+		return item{fmt.Sprintf(w.LockedDuty, x.Operator), true}
+	default:
+		return item{fmt.Sprintf(w.OnDuty, x.Operator), false}
+	}
 }
 
 // verdict fills in what a check answered.
@@ -258,6 +295,12 @@ func (s *Screen) line(state terminal.State, w *words, l money.Language) []item {
 	}
 	if len(state.Reprint) > 0 {
 		items = append(items, item{fmt.Sprintf(w.ToReprint, state.Reprint[0]), true})
+	}
+	if state.SignOn {
+		items = append(items, duty(state, w))
+	}
+	if b := state.Batch; b != nil && !b.Paid {
+		items = append(items, item{fmt.Sprintf(w.InBatch, len(b.Views), money.Text(b.Total, b.Currency, l, money.Screen)), false})
 	}
 	return append(items, clock)
 }

@@ -26,6 +26,13 @@ type words struct {
 	NoScanner           string // in the place of Idle
 	Minors, MinorsProof string
 	Demonstration       string
+	Training            string // nothing is recorded
+	TrainedWord         string
+	TrainedNext         string
+	OnDuty, NoOneOnDuty string
+	LockedDuty          string
+	SignOnFirst         string
+	BatchFirst, InBatch string
 	Silence             string // the terminal does not answer
 	SilencePlayer       string
 	NoScript            string
@@ -70,6 +77,9 @@ var french = words{
 	NoScanner: "Lecteur en panne",
 	Minors:    "Interdit aux moins de 18 ans", MinorsProof: "Pièce d'identité en cas de doute.",
 	Demonstration: "DÉMONSTRATION : tickets sans valeur",
+	Training:      "FORMATION : rien n'est enregistré", TrainedWord: "FORMATION", TrainedNext: "Paiement simulé : ne remettez pas d'argent.",
+	OnDuty: "En service : %s", NoOneOnDuty: "Personne en service", LockedDuty: "Verrouillé : code de %s attendu",
+	SignOnFirst: "Identifiez-vous, puis payez.", BatchFirst: "Ce ticket est dans le lot : payez le lot.", InBatch: "Lot : %d tickets, %s",
 	Silence:       "Le terminal ne répond pas. Ne payez rien d'après cet écran ; attendez ou appelez l'assistance.",
 	SilencePlayer: "Cet écran n'est plus à jour.",
 	NoScript:      "Cette page a besoin de JavaScript pour montrer les tickets scannés.",
@@ -104,6 +114,9 @@ var english = words{
 	NoScanner: "Scanner out of order",
 	Minors:    "No play under 18", MinorsProof: "Ask for proof of age when in doubt.",
 	Demonstration: "DEMONSTRATION: tickets of no value",
+	Training:      "TRAINING: nothing is recorded", TrainedWord: "TRAINING", TrainedNext: "Played payment: hand out no money.",
+	OnDuty: "On duty: %s", NoOneOnDuty: "Nobody on duty", LockedDuty: "Locked: waits for the PIN of %s",
+	SignOnFirst: "Sign on, then pay.", BatchFirst: "This ticket is in the batch: pay the batch.", InBatch: "Batch: %d tickets, %s",
 	Silence:       "The terminal does not answer. Pay nothing by this screen; wait, or call support.",
 	SilencePlayer: "This screen is out of date.",
 	NoScript:      "This page needs JavaScript to show scanned tickets.",

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"grattoir/validate"
+	"grattoir/validate/money"
 )
 
 // Scan is what came over the glass or the keypad.
@@ -61,7 +63,7 @@ func (t *Terminal) Complete(ctx context.Context, id, digits string) (View, error
 // judge opens the code, where one was read, decides, and shows the view. A code that
 // only lacks its hidden digits waits for them.
 func (t *Terminal) judge(ctx context.Context, v View) View {
-	v.Opened = validate.Opened{Finding: validate.Misread}
+	v.Opened, v.policy = validate.Opened{Finding: validate.Misread}, t.policy()
 	if v.Code.Game != "" {
 		v.Opened = t.open(ctx, &v)
 	}
@@ -71,6 +73,7 @@ func (t *Terminal) judge(ctx context.Context, v View) View {
 	t.opt.Step("opened")
 
 	v.Verdict = t.decide(ctx, &v, false)
+	t.join(&v)
 	t.opt.Log.Info("checked", "ticket", v.Code, "outcome", v.Verdict.Outcome, "reason", v.Verdict.Reason, "stage", v.Stage, "detail", v.Detail, "entered", v.Entered)
 	t.change(func(st *State) { st.View = v })
 	t.opt.Step("shown")
@@ -96,7 +99,8 @@ var (
 
 // Confirmed is what the clerk has done before paying.
 type Confirmed struct {
-	Cash bool // the till holds enough
+	Cash     bool                     // the till holds enough
+	Identity *validate.Identification // of the winner, from his document; nil for none
 }
 
 // Pay commits the payment of the ticket that view id shows, then shows it and queues
@@ -117,28 +121,69 @@ func (t *Terminal) Pay(ctx context.Context, id string, c Confirmed) (View, error
 		return paid, nil
 	case v.ID != id || id == "":
 		return v, ErrStale
+	case state.Batch != nil && !state.Batch.Paid:
+		return v, ErrBatch // its thresholds are those of the total
+	}
+	operator, err := t.acting()
+	if err != nil {
+		return v, err
 	}
 
 	// Everything is asked again: seconds or minutes have passed since the check.
+	v.policy = t.policy()
 	if v.Verdict = t.decide(ctx, &v, true); v.Verdict.Outcome == validate.Pay {
 		if err := unmet(v.Verdict.Needs, c); err != nil {
+			t.change(func(st *State) { st.View = v }) // a new policy may ask for more than the page shows
 			return v, err
 		}
-		receipt, err := t.opt.Ledger.Record(ctx, t.claim(v))
-		if err == nil {
-			t.opt.Step("recorded")
-			v.Stage, v.Receipt, v.Detail = Paid, &receipt, ""
-			t.remember(v)
-			t.change(func(st *State) { st.Unsent = plus(st.Unsent, receipt) }) // the ledger's own count follows
-		} else {
-			v.Verdict, v.Detail = t.refused(ctx, &v), err.Error()
+		if v.Linked, err = t.identify(ctx, operator, v.Verdict.Needs, c, []View{v}); err != nil {
+			return v, err
 		}
+		t.commit(ctx, &v, operator)
 	}
-	t.opt.Log.Info("pay", "ticket", v.Code, "outcome", v.Verdict.Outcome, "reason", v.Verdict.Reason, "stage", v.Stage, "detail", v.Detail)
 	t.change(func(st *State) { st.View = v })
 	t.opt.Step("paid-shown")
 	t.wakePrinting()
 	return v, nil
+}
+
+// commit records the claim of a view that is to be paid, or says why it was not. In
+// training nothing is recorded, and the view says that too.
+func (t *Terminal) commit(ctx context.Context, v *View, operator string) {
+	if state, _ := t.State(); state.Training {
+		v.Stage, v.Detail = Trained, ""
+		t.opt.Log.Info("training", "ticket", v.Code, "operator", operator)
+		return
+	}
+	receipt, err := t.opt.Ledger.Record(ctx, t.claim(*v, operator))
+	if err == nil {
+		t.opt.Step("recorded")
+		v.Stage, v.Receipt, v.Detail = Paid, &receipt, ""
+		t.remember(*v)
+		t.change(func(st *State) { st.Unsent = plus(st.Unsent, receipt) }) // the ledger's own count follows
+	} else {
+		v.Verdict, v.Detail = t.refused(ctx, v), err.Error()
+	}
+	t.opt.Log.Info("pay", "ticket", v.Code, "outcome", v.Verdict.Outcome, "reason", v.Verdict.Reason, "stage", v.Stage, "operator", operator, "detail", v.Detail)
+}
+
+// identify records whom the views that are to be paid are paid to, where that is needed,
+// before anything is paid: a payment that fails afterwards was recorded for nothing, one
+// that is made was never recorded too late.
+func (t *Terminal) identify(ctx context.Context, operator string, needs []validate.Need, c Confirmed, views []View) (linked money.Amount, err error) {
+	if state, _ := t.State(); state.Training || !slices.Contains(needs, validate.Identity) {
+		return 0, nil
+	}
+	if t.opt.Register == nil {
+		return 0, fmt.Errorf("%w: this terminal keeps no identities, the payment centre does", ErrNeeds)
+	}
+	var payments []validate.Identified
+	for _, v := range views {
+		if v.Verdict.Outcome == validate.Pay {
+			payments = append(payments, validate.Identified{Claim: v.ID, Amount: v.Opened.Amount, Currency: v.Opened.Currency})
+		}
+	}
+	return t.opt.Register.Record(ctx, operator, *c.Identity, payments)
 }
 
 // remember keeps the answer to a payment for whoever asks again, for the newest ones.
@@ -164,7 +209,7 @@ func plus(u validate.Unsent, r validate.Receipt) validate.Unsent {
 
 func unmet(needs []validate.Need, c Confirmed) error {
 	for _, n := range needs {
-		if n == validate.ConfirmCash && c.Cash {
+		if n == validate.ConfirmCash && c.Cash || n == validate.Identity && c.Identity != nil {
 			continue
 		}
 		return fmt.Errorf("%w: %s", ErrNeeds, n)
@@ -173,10 +218,10 @@ func unmet(needs []validate.Need, c Confirmed) error {
 }
 
 // claim writes down what is paid. Its id is the view's, made at the check.
-func (t *Terminal) claim(v View) validate.Claim {
+func (t *Terminal) claim(v View, operator string) validate.Claim {
 	o := v.Opened
 	return validate.Claim{ID: v.ID, Ticket: o.Key(), Secret: v.Code, Round: v.round, Tier: o.Tier, Amount: o.Amount, Currency: o.Currency,
-		OwnerEpoch: v.ownerEpoch, Policy: t.opt.Policy.Version, Operator: t.opt.Operator, Entered: v.Entered, FirstCheck: v.At,
+		OwnerEpoch: v.ownerEpoch, Policy: v.policy.Version, Operator: operator, Entered: v.Entered, FirstCheck: v.At,
 		Slip: validate.SlipFacts{Game: o.GameName, Emission: o.Emission, BlockNumber: o.Number, GameCode: v.Code.Game, Pack: v.Code.PackText(),
 			Ticket: v.Code.NumberText(), SecretTail: v.Code.SecretTail(), Demonstration: o.Scaled}}
 }
@@ -186,7 +231,7 @@ func (t *Terminal) claim(v View) validate.Claim {
 func (t *Terminal) refused(ctx context.Context, v *View) validate.Verdict {
 	verdict := t.decide(ctx, v, true)
 	if verdict.Outcome == validate.Pay { // nothing explains it but the ledger itself
-		verdict = validate.Decide(v.Opened, validate.Facts{Paying: true}, t.opt.Policy, validate.Clock{})
+		verdict = validate.Decide(v.Opened, validate.Facts{Paying: true}, v.policy, validate.Clock{})
 	}
 	return verdict
 }
@@ -205,7 +250,7 @@ func (t *Terminal) decide(ctx context.Context, v *View, paying bool) validate.Ve
 			f.Paying, f.LedgerWritable, v.Detail = true, false, err.Error()
 		}
 	}
-	return validate.Decide(v.Opened, f, t.opt.Policy, validate.Clock{Trusted: t.opt.Trusted()})
+	return validate.Decide(v.Opened, f, v.policy, validate.Clock{Trusted: t.opt.Trusted()})
 }
 
 // ticketFacts asks the ledger and central's word about one ticket.

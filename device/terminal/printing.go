@@ -3,6 +3,7 @@ package terminal
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"grattoir/validate"
@@ -15,6 +16,7 @@ func (t *Terminal) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		printerChanged := t.opt.Printer.Changed()
 		t.printAll(ctx)
+		t.printClosings(ctx)
 		t.refresh(ctx)
 		t.reconsider(ctx)
 		select {
@@ -154,6 +156,17 @@ func (t *Terminal) show(r validate.Receipt, holding *Fault) {
 		if s.View.Receipt != nil && s.View.Receipt.Number == r.Number {
 			s.View.Receipt, s.View.Holding = &r, holding
 		}
+		if s.Batch == nil {
+			return
+		}
+		b := *s.Batch
+		b.Views = slices.Clone(b.Views)
+		for i, v := range b.Views {
+			if v.Receipt != nil && v.Receipt.Number == r.Number {
+				b.Views[i].Receipt, b.Views[i].Holding = &r, holding
+			}
+		}
+		s.Batch = &b
 	})
 }
 
@@ -166,7 +179,11 @@ func (t *Terminal) Reprint(ctx context.Context, n validate.EntryNumber) (validat
 	if r.Print == validate.Sending || r.Print == validate.Held {
 		return r, fmt.Errorf("entry %v: its slip is still waiting to be printed", n)
 	}
-	r, err = t.opt.Ledger.AppendReprint(ctx, n, t.opt.Operator, "")
+	operator, err := t.acting()
+	if err != nil {
+		return r, err
+	}
+	r, err = t.opt.Ledger.AppendReprint(ctx, n, operator, "")
 	if err == nil {
 		t.opt.Log.Info("reprint", "seq", n.Seq, "copy", r.Copies)
 		t.show(r, nil)

@@ -52,6 +52,16 @@ type Ledger interface {
 	Last(ctx context.Context, n int) ([]validate.Receipt, error)
 	Unsent(ctx context.Context) (validate.Unsent, error)
 	// Attempts counts the failed secrets of a ticket; Failed adds one, durably.
+	// Shift is the open shift, nil for none; a Z is a closing that becomes an entry, an X
+	// is the same report of the open period and writes nothing.
+	Shift(ctx context.Context) (*validate.Shift, error)
+	OpenShift(ctx context.Context, operator string, float money.Amount, currency string) (validate.Shift, error)
+	X(ctx context.Context, kind validate.ClosingKind) (validate.Closing, error)
+	Z(ctx context.Context, kind validate.ClosingKind, operator string) (validate.Closing, error)
+	RequestReversal(ctx context.Context, r validate.Reversal) (validate.Reversal, error)
+	Training() bool
+	SetTraining(ctx context.Context, on bool, operator string) error
+	History(ctx context.Context, n int) ([]validate.Transaction, error)
 	Attempts(ctx context.Context, t validate.TicketKey) (int, error)
 	Failed(ctx context.Context, t validate.TicketKey) (int, error)
 }
@@ -64,6 +74,8 @@ type Printer interface {
 	// a fault came before the first byte: nothing was sent, the same copy may be tried
 	// again. Watch is told what holds the job meanwhile, and nil when it goes on.
 	Print(ctx context.Context, r validate.Receipt, watch func(*Fault)) (validate.PrintState, error)
+	// PrintClosing prints the slip of a closing, as Print does.
+	PrintClosing(ctx context.Context, c validate.Closing) (validate.PrintState, error)
 	// Changed is closed at the next change of Ready.
 	Changed() <-chan struct{}
 }
@@ -117,12 +129,15 @@ type Options struct {
 	Ledger       Ledger
 	Printer      Printer
 	Central      Central
-	Policy       policy.Policy
-	AcceptScaled bool             // pay demonstration blocks
-	Operator     string           // who is signed on
-	Now          func() time.Time // the device's clock, a hint
-	Trusted      func() time.Time // newest trusted time, zero for none
-	Rand         io.Reader        // of claim ids; nil is the system's randomness, a simulation gives its own
+	Policy       func() policy.Policy // what is in force now; asked once per act, so that one act sees one policy
+	AcceptScaled bool                 // pay demonstration blocks
+	Operator     string               // who pays where nobody signs on
+	Staff        Staff                // who signs on; nil for a terminal without sign-on
+	Register     Register             // of winners' identities; nil for a terminal that keeps none
+	Currency     string               // of floats and totals
+	Now          func() time.Time     // the device's clock, a hint
+	Trusted      func() time.Time     // newest trusted time, zero for none
+	Rand         io.Reader            // of claim ids; nil is the system's randomness, a simulation gives its own
 	Log          *slog.Logger
 	// LedgerFault words an error of Ledger.Writable; nil gives the verdict's words.
 	LedgerFault func(error) *Fault
@@ -145,6 +160,8 @@ type Terminal struct {
 	begun    map[validate.EntryNumber]bool                // given to the printer in this run
 	unmarked map[validate.EntryNumber]validate.PrintState // out, but not stored as such
 
+	closings []validate.Closing // slips of closings that wait, guarded by mu
+
 	receipts map[string]View // paid views of this run by id, guarded by act
 
 	mu      sync.Mutex // guards what follows
@@ -161,6 +178,11 @@ type State struct {
 	Ledger  *Fault                 // what keeps the ledger from taking payments, nil for nothing
 	Clock   *Fault                 // what is wrong with the clock, nil for nothing; it stops no payment
 	Reprint []validate.EntryNumber // newest payments whose slip may not have come out
+
+	SignOn   bool     // somebody must be signed on before anything is paid
+	Session  *Session // who is signed on, nil for nobody or no sign-on
+	Training bool     // nothing is recorded
+	Batch    *Batch   // the tickets being collected, nil for none
 }
 
 // Stage is what the counter shows.
@@ -171,6 +193,7 @@ const (
 	Typing  Stage = "typing" // the code's hidden digits have still to be typed
 	Verdict Stage = "verdict"
 	Paid    Stage = "paid"
+	Trained Stage = "trained" // a payment that was played in training mode
 )
 
 // View is the ticket on the counter.
@@ -185,9 +208,11 @@ type View struct {
 	Receipt *validate.Receipt
 	Holding *Fault // what holds the slip now
 	Entered validate.Entered
+	Linked  money.Amount // what the same identified person was paid before
 
-	ownerEpoch int64 // the right by which a claim of it is made
-	round      int   // the round that a claim of it would have
+	policy     policy.Policy // of the act that made the verdict
+	ownerEpoch int64         // the right by which a claim of it is made
+	round      int           // the round that a claim of it would have
 }
 
 // New makes a terminal that shows the idle page. Run starts its printing.
@@ -207,8 +232,11 @@ func New(opt Options) *Terminal {
 	return &Terminal{opt: opt, queue: make(chan struct{}, 1), changed: make(chan struct{}),
 		said: map[string]string{}, doubtful: map[validate.EntryNumber]bool{}, begun: map[validate.EntryNumber]bool{}, unmarked: map[validate.EntryNumber]validate.PrintState{},
 		receipts: map[string]View{},
-		state:    State{View: View{Stage: Idle, At: opt.Now()}, Printer: opt.Printer.Ready()}}
+		state:    State{View: View{Stage: Idle, At: opt.Now()}, Printer: opt.Printer.Ready(), Training: opt.Ledger.Training(), SignOn: opt.Staff != nil}}
 }
+
+// policy is what is in force now. An act asks it once and keeps the answer in its view.
+func (t *Terminal) policy() policy.Policy { return t.opt.Policy() }
 
 // State gives a snapshot and a channel that is closed at the next change.
 func (t *Terminal) State() (State, <-chan struct{}) {

@@ -27,6 +27,11 @@ type counter struct {
 	printer *terminaltest.Printer
 	central *terminaltest.Central
 	log     *strings.Builder
+	limits  policy.Policy // in force now
+	asked   int           // how often it was asked
+
+	staff    *terminaltest.Staff    // nil for none
+	register *terminaltest.Register // nil for none
 
 	mu    sync.Mutex
 	steps []string
@@ -37,18 +42,27 @@ var noon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 func newCounter() *counter {
 	now := func() time.Time { return noon }
 	c := &counter{shelf: terminaltest.NewShelf(), ledger: terminaltest.NewLedger("T-1", now), printer: terminaltest.NewPrinter(),
-		central: terminaltest.NewCentral(), log: &strings.Builder{}}
+		central: terminaltest.NewCentral(), log: &strings.Builder{},
+		limits: policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 30000, ConfirmCashPrize: 10000, ConfirmCashTotal: 12000,
+			IdentityPrize: 200000, IdentityTotalOver: 30000, ClaimDays: 30}}
 	c.restart()
 	return c
 }
 
 // restart makes a new terminal over what is left after a power cut.
 func (c *counter) restart() {
-	c.Terminal = terminal.New(terminal.Options{Name: "T-1", Shelf: c.shelf, Ledger: c.ledger, Printer: c.printer, Central: c.central,
-		Policy: policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 30000, ConfirmCashPrize: 10000, IdentityPrize: 200000, ClaimDays: 30},
+	opt := terminal.Options{Name: "T-1", Shelf: c.shelf, Ledger: c.ledger, Printer: c.printer, Central: c.central, Currency: "EUR",
+		Policy: func() policy.Policy { c.asked++; return c.limits },
 		Now:    func() time.Time { return noon }, Trusted: func() time.Time { return noon },
 		Log: slog.New(slog.NewTextHandler(c.log, nil)), Operator: "marie",
-		Step: func(s string) { c.mu.Lock(); c.steps = append(c.steps, s); c.mu.Unlock() }})
+		Step: func(s string) { c.mu.Lock(); c.steps = append(c.steps, s); c.mu.Unlock() }}
+	if c.staff != nil {
+		opt.Staff = c.staff
+	}
+	if c.register != nil {
+		opt.Register = c.register
+	}
+	c.Terminal = terminal.New(opt)
 }
 
 // runs starts printing until the test ends or stop is called.

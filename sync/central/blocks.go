@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"grattoir/sync/wire"
 	"grattoir/validate"
 	"grattoir/validate/manifest"
@@ -58,12 +56,18 @@ func scanBlock(row scanner) (Block, error) {
 	if err != nil {
 		return b, err
 	}
-	if len(id) != len(b.ID) {
-		return b, fmt.Errorf("block id of %d bytes", len(id))
+	if b.ID, err = blockID(id); err != nil {
+		return b, err
 	}
-	b.ID = validate.BlockID(id)
 	b.Published, err = wire.ParseTime(published)
 	return b, err
+}
+
+func blockID(raw []byte) (id validate.BlockID, err error) {
+	if len(raw) != len(id) {
+		return id, fmt.Errorf("block id of %d bytes", len(raw))
+	}
+	return validate.BlockID(raw), nil
 }
 
 // querier is a transaction or the readers.
@@ -163,7 +167,7 @@ func (c *Central) publish(ctx context.Context, path string, pepper manifest.Pepp
 		if err := insertBlock(ctx, tx, b); err != nil {
 			return err
 		}
-		return c.addSnapshot(ctx, tx)
+		return c.relist(ctx, tx)
 	})
 	if err == nil {
 		c.opt.Log.Info("block published", "block", b.ID, "game", b.Game, "sha256", b.SHA256)
@@ -273,47 +277,6 @@ func insertBlock(ctx context.Context, tx *sql.Tx, b Block) error {
 	_, err := tx.ExecContext(ctx, "INSERT INTO blocks("+blockColumns+") VALUES(?"+strings.Repeat(", ?", 17)+")", b.ID[:], b.Serial, b.SHA256, b.Size, b.Game, b.Name,
 		b.Emission, b.Number, b.GameCode, b.Tickets, b.FirstPack, b.LastPack, b.PackSize, int64(b.Price), b.Currency, b.Scaled, b.MinReader, wire.FormatTime(b.Published))
 	return err
-}
-
-// addSnapshot signs the next snapshot over what is published now.
-func (c *Central) addSnapshot(ctx context.Context, tx *sql.Tx) error {
-	blocks, err := listBlocks(ctx, tx)
-	if err != nil {
-		return err
-	}
-	s := wire.Snapshot{Issued: c.opt.Now()}
-	if err := tx.QueryRowContext(ctx, "SELECT coalesce(max(version), 0) + 1 FROM snapshots").Scan(&s.Version); err != nil {
-		return err
-	}
-	for _, b := range blocks {
-		s.Blocks = append(s.Blocks, wire.Block{SHA256: b.SHA256, Size: b.Size, GameCode: b.GameCode, Reader: b.MinReader})
-	}
-	signed, err := note.Sign(&note.Note{Text: s.Text()}, c.keys.signer)
-	if err != nil {
-		return fmt.Errorf("sign the snapshot: %w", err)
-	}
-	if len(signed) > wire.MaxAnswer {
-		return fmt.Errorf("%w: the snapshot would have %d bytes, at most %d", ErrRefused, len(signed), wire.MaxAnswer)
-	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO snapshots(version, issued, note) VALUES(?, ?, ?)", s.Version, wire.FormatTime(s.Issued), string(signed))
-	return err
-}
-
-// firstSnapshot gives a new central version 1, which lists nothing.
-func (c *Central) firstSnapshot(ctx context.Context) error {
-	return c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		var n int
-		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM snapshots").Scan(&n); err != nil || n > 0 {
-			return err
-		}
-		return c.addSnapshot(ctx, tx)
-	})
-}
-
-// Snapshot is the newest snapshot, a signed note over wire.Snapshot's text.
-func (c *Central) Snapshot(ctx context.Context) (version int64, signed string, err error) {
-	err = c.store.read.QueryRowContext(ctx, "SELECT version, note FROM snapshots ORDER BY version DESC LIMIT 1").Scan(&version, &signed)
-	return version, signed, err
 }
 
 // block gives an open manifest of a published block, by its highest serial.

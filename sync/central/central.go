@@ -121,7 +121,7 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 	if c.store, err = openStore(ctx, filepath.Join(opt.Dir, "central.db")); err != nil {
 		return nil, err
 	}
-	if err := c.firstSnapshot(ctx); err != nil {
+	if err := c.store.change(ctx, c.relist); err != nil {
 		return nil, errors.Join(err, c.store.close())
 	}
 	newest, err := c.newestFeed(ctx)

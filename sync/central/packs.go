@@ -106,6 +106,14 @@ func (c *Central) move(ctx context.Context, gameCode string, first, last uint32,
 			}
 			runs = appendRun(runs, item)
 		}
+		if m.owner != "" {
+			if err := reach(ctx, tx, blocks, first, last, m.owner); err != nil {
+				return err
+			}
+			if err := c.relist(ctx, tx); err != nil {
+				return err
+			}
+		}
 		for _, r := range runs {
 			if newest, err = addFeed(ctx, tx, everyone, now, wire.FeedItem{Kind: wire.FeedPack, Pack: &r}); err != nil {
 				return err

@@ -151,10 +151,13 @@ func (p proof) compare(tier int, h manifest.Header) proof {
 func (in *intake) judge(ctx context.Context, l line) error {
 	p := l.proof
 	if !p.isClaim {
-		if p.kind == "" {
-			return nil
+		switch {
+		case p.kind != "":
+			return in.conflict(ctx, l, p)
+		case l.entry.Kind == ledger.KindReversal:
+			return in.reversal(ctx, l)
 		}
-		return in.conflict(ctx, l, p)
+		return nil
 	}
 	right, err := in.right(ctx, p.claim)
 	if err != nil {
@@ -216,8 +219,13 @@ func (in *intake) first(ctx context.Context, p proof, r right) (proof, error) {
 		return p.against(wire.DoubleClaim, "terminal %s paid it first, entry %v", terminal, number), nil
 	case !errors.Is(err, sql.ErrNoRows):
 		return p, err
-	case c.Round != 0:
-		return p.against(wire.NoRight, "round %d, and no reversal of this ticket was accepted", c.Round), nil
+	}
+	open, err := roundOpen(ctx, in.tx, c.Block, c.Pack, c.Ticket, c.Round)
+	switch {
+	case err != nil:
+		return p, err
+	case !open:
+		return p.against(wire.NoRight, "round %d, and no reversal of this ticket's round %d was accepted", c.Round, c.Round-1), nil
 	case r.owner == "":
 		return p.against(wire.NoRight, "pack %d was delivered to nobody", c.Pack), nil
 	case r.owner != in.who.name:

@@ -32,6 +32,7 @@ type Terminal struct {
 	Name        string        `json:"name"`
 	State       TerminalState `json:"state"`
 	Reason      string        `json:"reason"` // why suspended
+	Region      string        `json:"region"` // where it stands, "" for nowhere in particular
 	Added       time.Time     `json:"added,omitzero"`
 	Enrolled    time.Time     `json:"enrolled,omitzero"`
 	CertSerial  string        `json:"cert_serial"`
@@ -48,7 +49,7 @@ type Terminal struct {
 	Faults      []string      `json:"faults"`
 }
 
-const terminalColumns = `name, state, reason, added, enrolled, cert_serial, cert_expires, contact, program, ack_epoch, ack_seq, ack_hash,
+const terminalColumns = `name, state, reason, region, added, enrolled, cert_serial, cert_expires, contact, program, ack_epoch, ack_seq, ack_hash,
 	head_epoch, head_seq, head_hash, snapshot, feed, unsent, skew_ms, disk_free, faults`
 
 type scanner interface{ Scan(...any) error }
@@ -56,7 +57,7 @@ type scanner interface{ Scan(...any) error }
 func scanTerminal(row scanner) (Terminal, error) {
 	var t Terminal
 	var added, enrolled, expires, contact, faults string
-	err := row.Scan(&t.Name, &t.State, &t.Reason, &added, &enrolled, &t.CertSerial, &expires, &contact, &t.Program, &t.Acked.Epoch, &t.Acked.Seq, &t.Acked.Hash,
+	err := row.Scan(&t.Name, &t.State, &t.Reason, &t.Region, &added, &enrolled, &t.CertSerial, &expires, &contact, &t.Program, &t.Acked.Epoch, &t.Acked.Seq, &t.Acked.Hash,
 		&t.Head.Epoch, &t.Head.Seq, &t.Head.Hash, &t.Snapshot, &t.Feed, &t.Unsent, &t.SkewMS, &t.DiskFree, &faults)
 	if err != nil {
 		return t, err
@@ -193,8 +194,8 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 	}
 	a := wire.HelloAnswer{Protocol: wire.Protocol, Time: wire.FormatTime(now)}
 	err = c.store.read.QueryRowContext(ctx, `SELECT ack_epoch, ack_seq, ack_hash, (SELECT max(version) FROM snapshots),
-		(SELECT coalesce(max(seq), 0) FROM feed WHERE audience IN ('', ?)) FROM terminals WHERE name = ?`, who.name, who.name).
-		Scan(&a.Acked.Epoch, &a.Acked.Seq, &a.Acked.Hash, &a.Snapshot, &a.Feed)
+		(SELECT coalesce(max(seq), 0) FROM feed WHERE audience IN ('', ?)), region FROM terminals WHERE name = ?`, who.name, who.name).
+		Scan(&a.Acked.Epoch, &a.Acked.Seq, &a.Acked.Hash, &a.Snapshot, &a.Feed, &a.Region)
 	if err != nil {
 		return a, err
 	}

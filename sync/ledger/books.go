@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"grattoir/validate"
 	"grattoir/validate/money"
@@ -20,6 +21,7 @@ import (
 // entries. Entries between two closings of a day belong to exactly one day.
 type books struct {
 	last  validate.EntryNumber // newest entry added
+	time  string               // device time of the newest entry that counts, "" for none
 	names map[validate.BlockID]NamedBlock
 
 	shift     *ShiftOpenBody // nil when none is open
@@ -29,7 +31,8 @@ type books struct {
 
 // period is an open period: where it began, and what came since.
 type period struct {
-	number int64 // of the newest closing of its kind
+	number int64  // of the newest closing of its kind
+	called string // that closing's label
 	from   validate.EntryNumber
 	begun  string
 	byCoin map[blockCoin]*validate.GameTotals // from entries: of shift and day
@@ -73,6 +76,10 @@ func newPeriod() *period {
 // nothing.
 func (b *books) add(e Entry) error {
 	b.begin(e)
+	switch e.Kind {
+	case KindClaim, KindReversal, KindReversalAnswer, KindReprint:
+		b.time = e.Time
+	}
 	switch e.Kind {
 	case KindClaim:
 		return b.addClaim(e)
@@ -228,7 +235,7 @@ func (b *books) addShift(e Entry) error {
 		return fmt.Errorf("%w: shift %d follows %d", ErrEntry, s.Shift, p.number)
 	}
 	fresh := newPeriod()
-	fresh.number, fresh.from, fresh.begun = s.Shift-1, b.last, e.Time
+	fresh.number, fresh.called, fresh.from, fresh.begun = s.Shift-1, p.called, b.last, e.Time
 	b.shift, b.open[validate.ShiftClosing] = &s, fresh
 	return nil
 }
@@ -300,6 +307,29 @@ func (b *books) facts(kind validate.ClosingKind) (validate.ClosingFacts, error) 
 		}
 	}
 	return f, nil
+}
+
+// call names the open period of a kind: by its last act that counts, so that a day that
+// is closed after midnight, or a year in January, is called what it was; a month as its
+// last day, a year as its last month. With nothing in it, it is called by now.
+func (b *books) call(kind validate.ClosingKind, now time.Time, zone *time.Location) string {
+	if y := now.Year(); y < 1 || y > 9998 {
+		now = time.Time{} // a clock gone wild
+	}
+	name := now.In(zone).Format(periodLayout(kind))
+	switch p := b.open[kind]; {
+	case len(b.open[validate.DayClosing].byCoin) > 0 && kind != validate.ShiftClosing, kind == validate.ShiftClosing && len(p.byCoin) > 0:
+		if at, err := parseTime(b.time); err == nil && !at.IsZero() {
+			name = at.In(zone).Format(periodLayout(kind))
+		}
+	case kind == validate.MonthClosing && !p.closed.empty():
+		name = b.open[validate.DayClosing].called[:len("2026-11")]
+	case kind == validate.YearClosing && !b.open[validate.MonthClosing].closed.empty():
+		name = b.open[validate.DayClosing].called[:len("2026")]
+	case kind == validate.YearClosing && !p.closed.empty():
+		name = b.open[validate.MonthClosing].called[:len("2026")]
+	}
+	return name
 }
 
 // sums are what an open period comes to: a year's are its closed months', its open
@@ -430,12 +460,11 @@ func fold(games []validate.GameTotals) ([]validate.GameTotals, error) {
 // close takes a closing that is an entry: its period ends, the next one begins, and a
 // day's sums are its month's, a month's its year's.
 func (b *books) close(c validate.ClosingFacts, at string) (err error) {
-	p := b.open[c.Kind]
-	if p == nil {
-		return fmt.Errorf("%w: a closing of a %.40q", ErrEntry, c.Kind)
+	if b.open[c.Kind] == nil || c.Period == "" || checkPeriod(c.Kind, c.Period) != nil {
+		return fmt.Errorf("%w: a closing of a %.40q called %.40q", ErrEntry, c.Kind, c.Period)
 	}
 	next := newPeriod()
-	next.number, next.from, next.begun = c.Number, b.last, at
+	next.number, next.called, next.from, next.begun = c.Number, c.Period, b.last, at
 	b.open[c.Kind] = next
 	s := sums{reprints: c.Reprints, autoCopies: c.AutoCopies, totals: c.Totals, games: c.Games}
 	switch c.Kind {

@@ -47,8 +47,8 @@ var closingTables = []string{
 type Ending struct {
 	Operator string
 	// Period names it: 2026-11-30 for a shift or a day, 2026-11 for a month, 2026 for a
-	// year. With "" it is the date of the device's clock in Options.Zone, which is wrong
-	// after midnight and when the clock is: a name counts nothing, the entries do.
+	// year. With "" it is the date of the period's last act by the device's clock in
+	// Options.Zone, which may be wrong: a name counts nothing, the entries do.
 	Period string
 }
 
@@ -85,7 +85,7 @@ func (l *Ledger) X(ctx context.Context, kind validate.ClosingKind) (validate.Clo
 	if kind == validate.ShiftClosing {
 		c.Operator = b.shift.Operator
 	}
-	c.Period = l.periodName(kind, m)
+	c.Period = b.call(kind, m.Device, l.zone())
 	return c, nil
 }
 
@@ -115,7 +115,7 @@ func (l *Ledger) Z(ctx context.Context, kind validate.ClosingKind, end Ending) (
 		}
 		c.Operator, c.Period = end.Operator, end.Period
 		if c.Period == "" {
-			c.Period = l.periodName(kind, l.opt.Moment())
+			c.Period = b.call(kind, l.opt.Moment().Device, l.zone())
 		}
 		var m Moment
 		if c.Entry, m, err = w.append(ctx, KindClosing, c.ClosingFacts); err != nil {
@@ -215,13 +215,11 @@ func (w *writing) sign(ctx context.Context) error {
 	return err
 }
 
-// periodName names a period by the device's clock.
-func (l *Ledger) periodName(kind validate.ClosingKind, m Moment) string {
-	at := m.Device
+func (l *Ledger) zone() *time.Location {
 	if l.opt.Zone != nil {
-		at = at.In(l.opt.Zone)
+		return l.opt.Zone
 	}
-	return at.Format(periodLayout(kind))
+	return time.UTC
 }
 
 func periodLayout(kind validate.ClosingKind) string {

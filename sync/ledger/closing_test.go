@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"grattoir/sync/wire"
 	"grattoir/validate"
 	"grattoir/validate/money"
 )
@@ -384,10 +387,10 @@ func (tl *till) checkPerpetual(t fataler) {
 func TestClosingsTileTheJournal(t *testing.T) {
 	tl := newTill(t)
 	for day := range 3 {
+		tl.clock = noon.AddDate(0, 0, -day) // backwards: ranges go by numbers
 		for range 2 {
 			tl.pay(t, tl.newKey(1), 0, 500, "EUR")
 		}
-		tl.clock = noon.AddDate(0, 0, -day) // backwards: ranges go by numbers
 		tl.z(t, validate.DayClosing)
 	}
 	var end int64
@@ -399,6 +402,38 @@ func TestClosingsTileTheJournal(t *testing.T) {
 	}
 	if p := []string{tl.days[0].Period, tl.days[1].Period, tl.days[2].Period}; !slices.Equal(p, []string{"2026-11-30", "2026-11-29", "2026-11-28"}) {
 		t.Errorf("periods %v", p)
+	}
+}
+
+// TestClosingAfterMidnightIsCalledWhatItClosed: a day by its last act, a month and a year
+// by their last day, in the shop's zone; with nothing in it, by the clock.
+func TestClosingAfterMidnightIsCalledWhatItClosed(t *testing.T) {
+	tl := newTill(t)
+	zone := time.FixedZone("CET", 3600)
+	called := func(kind validate.ClosingKind, want string) {
+		t.Helper()
+		tl.l.opt.Zone = zone
+		x, err1 := tl.l.X(context.Background(), kind)
+		z, err2 := tl.l.Z(context.Background(), kind, Ending{Operator: "marie"})
+		if err := errors.Join(err1, err2); err != nil || x.Period != want || z.Period != want {
+			t.Fatalf("%s: %q and %q, want %q: %v", kind, x.Period, z.Period, want, err)
+		}
+	}
+	tl.clock = time.Date(2026, 12, 31, 22, 50, 0, 0, time.UTC) // 23:50
+	tl.pay(t, tl.newKey(1), 0, 500, "EUR")
+	tl.clock = time.Date(2027, 1, 2, 8, 0, 0, 0, time.UTC)
+	called(validate.DayClosing, "2026-12-31")
+	tl.restart()
+	called(validate.MonthClosing, "2026-12")
+	tl.restart()
+	called(validate.YearClosing, "2026")
+	for _, kind := range validate.ClosingKinds()[1:] {
+		called(kind, "2027-01-02"[:map[validate.ClosingKind]int{validate.DayClosing: 10, validate.MonthClosing: 7, validate.YearClosing: 4}[kind]])
+	}
+	tl.clock = time.Date(12_000, 1, 1, 0, 0, 0, 0, time.UTC)
+	called(validate.DayClosing, "0001-01-01")
+	if _, err := tl.l.Verify(context.Background()); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -488,6 +523,137 @@ func TestTrainingKeepsPaymentsOut(t *testing.T) {
 	record(t, l, claim(t, 1))
 	if n := len(lines(t, l)); n != 3 {
 		t.Fatalf("%d entries", n)
+	}
+}
+
+// TestAnswerFromTheFeedIsTakenOnceAndNeverStopsIt: answers that fit nothing here, or come
+// again, or contradict the first, are stepped over; one that is not whole is refused.
+func TestAnswerFromTheFeedIsTakenOnceAndNeverStopsIt(t *testing.T) {
+	ctx := context.Background()
+	tl := newTill(t)
+	r := tl.pay(t, tl.newKey(1), 0, 500, "EUR")
+	tl.ask(t, 0)
+	asked, err := tl.l.Reversal(ctx, r.Number)
+	if err != nil {
+		t.Fatal(err)
+	}
+	item := func(edit func(*wire.ReversalItem)) wire.FeedItem {
+		x := wire.ReversalItem{Reversal: asked.ID, Claim: asked.Claim, Accepted: true, Reason: "seen \"it\"\n"}
+		edit(&x)
+		return wire.FeedItem{Kind: wire.FeedReversal, Reversal: &x}
+	}
+	for n, step := range []struct {
+		item    wire.FeedItem
+		state   validate.ReversalState
+		entries int
+	}{
+		{item(func(x *wire.ReversalItem) { x.Reversal = strings.Repeat("e", 32) }), validate.ReversalRequested, 2},
+		{item(func(x *wire.ReversalItem) { x.Claim = strings.Repeat("e", 32) }), validate.ReversalRequested, 2},
+		{item(func(*wire.ReversalItem) {}), validate.ReversalAccepted, 3},
+		{item(func(*wire.ReversalItem) {}), validate.ReversalAccepted, 3},
+		{item(func(x *wire.ReversalItem) { x.Accepted = false }), validate.ReversalAccepted, 3},
+	} {
+		step.item.Seq = int64(n + 1)
+		if err := tl.l.ApplyFeed(ctx, []wire.FeedItem{step.item}, step.item.Seq); err != nil {
+			t.Fatalf("step %d: %v", n, err)
+		}
+		tl.restart()
+		got, err := tl.l.Reversal(ctx, r.Number)
+		cursor, err2 := tl.l.FeedCursor(ctx)
+		if err := errors.Join(err, err2); err != nil || got.State != step.state || cursor != int64(n+1) || len(lines(t, tl.l)) != step.entries {
+			t.Fatalf("step %d: %s, cursor %d, %d entries: %v", n, got.State, cursor, len(lines(t, tl.l)), err)
+		}
+	}
+	if got, err := tl.l.Reversal(ctx, r.Number); err != nil || got.Answer != "seen it" {
+		t.Errorf("%q %v", got.Answer, err)
+	}
+	if err := tl.l.ApplyFeed(ctx, []wire.FeedItem{{Seq: 9, Kind: wire.FeedReversal}}, 9); !errors.Is(err, ErrFeed) {
+		t.Errorf("an answer without its content: %v", err)
+	}
+	if _, err := tl.l.Verify(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHistoryIsRebuiltFromTheLedgerAlone: newest first, each kind, the same after a restart.
+func TestHistoryIsRebuiltFromTheLedgerAlone(t *testing.T) {
+	ctx := context.Background()
+	tl := newTill(t)
+	tl.begin(t, 100)
+	tl.pay(t, tl.newKey(1), 0, 500, "EUR")
+	tl.reprint(t, 0, false)
+	tl.ask(t, 0)
+	tl.z(t, validate.ShiftClosing)
+	before, err := tl.l.History(ctx, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tl.restart()
+	after, err := tl.l.History(ctx, 10)
+	if err != nil || len(after) != 4 {
+		t.Fatalf("%d acts: %v", len(after), err)
+	}
+	if c, r, p, k := after[0].Closing, after[1].Reversal, after[2].Reprint, after[3].Claim; c == nil || c.Kind != validate.ShiftClosing || r == nil || r.State != validate.ReversalRequested ||
+		p == nil || p.Copy != 2 || p.Auto || k == nil || k.Copies != 2 {
+		t.Fatalf("%+v", after)
+	}
+	one, err1 := encodeJSON(before)
+	two, err2 := encodeJSON(after)
+	if err := errors.Join(err1, err2); err != nil || string(one) != string(two) {
+		t.Errorf("before the restart\n%s\nafter\n%s\n%v", one, two, err)
+	}
+	if two, err := tl.l.History(ctx, 2); err != nil || len(two) != 2 {
+		t.Errorf("%d acts, want the newest 2: %v", len(two), err)
+	}
+}
+
+// TestEveryActIsWholeAfterAKill: the files as they lie at each step, as a process that is
+// killed there leaves them, open to the same state, and the work goes on from it.
+func TestEveryActIsWholeAfterAKill(t *testing.T) {
+	ctx := context.Background()
+	p := newParties(t)
+	p.l = reopen(t, p.l) // with every commit synced
+	steps := []func(){
+		func() { p.begin(t, 100) }, func() { p.pay(t, p.newKey(1), 0, 500, "EUR") }, func() { p.ask(t, 0) }, func() { p.answer(t, true) },
+		func() { p.reprint(t, 0, false) }, func() { p.reprint(t, 0, true) }, func() { p.z(t, validate.ShiftClosing) }, func() { p.z(t, validate.DayClosing) },
+		func() { p.z(t, validate.MonthClosing) }, func() { p.z(t, validate.YearClosing) },
+		func() {
+			if err := p.l.SetTraining(ctx, true, "marie"); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
+	for n, step := range steps {
+		step()
+		opt := p.l.opt
+		opt.Path = filepath.Join(t.TempDir(), "ledger.db")
+		for _, ending := range []string{"", "-wal", ".lock"} {
+			raw, err := os.ReadFile(p.l.opt.Path + ending)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(opt.Path+ending, raw, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		killed := openTest(t, opt)
+		if killed.Head() != p.l.Head() || killed.Training() != p.l.Training() {
+			t.Fatalf("step %d: head %+v, want %+v", n, killed.Head(), p.l.Head())
+		}
+		if proof, err := killed.Prove(ctx, p.keys); err != nil || n >= 9 && !proof.Epochs[0].Device.Verified {
+			t.Fatalf("step %d: %+v %v", n, proof, err)
+		}
+		x := *p.till
+		x.l = killed
+		x.checkX(t, validate.ClosingKinds()...)
+		one, err1 := p.l.History(ctx, 20)
+		two, err2 := x.l.History(ctx, 20)
+		if err := errors.Join(err1, err2); err != nil || len(one) != len(two) {
+			t.Fatalf("step %d: %d acts, %d after the kill: %v", n, len(one), len(two), err)
+		}
+		if !killed.Training() {
+			record(t, killed, claim(t, 600))
+		}
 	}
 }
 

@@ -54,11 +54,11 @@ func (l *Ledger) signHead(ctx context.Context, why HeadReason) error {
 	if err != nil || kept {
 		return err
 	}
-	signature, err := l.opt.Sign([]byte(wire.HeadText(l.opt.Terminal, wire.Position{Epoch: l.epoch, Seq: l.seq, Hash: l.prev.String()})))
-	if err != nil {
+	h := SignedHead{Head: Head{l.epoch, l.seq, l.prev}, Why: why}
+	if h.Signature, err = l.opt.Sign([]byte(h.text(l.opt.Terminal))); err != nil {
 		return fmt.Errorf("sign the head %d-%d: %w", l.epoch, l.seq, err)
 	}
-	return l.keepHead(ctx, SignedHead{Head: Head{l.epoch, l.seq, l.prev}, Signature: signature, Why: why})
+	return l.keepHead(ctx, h)
 }
 
 // keepHead stores a head in the place of those that it covers, but for closings'.
@@ -144,11 +144,8 @@ func prove(ctx context.Context, q querier, steps [][]string, k Keys) (Proof, err
 		return p, err
 	}
 	for _, m := range w.marks {
-		e := EpochProof{Head: m.head, Heads: len(m.heads)}
-		if e.Central, err = m.central(w.terminal, k.Central); err != nil {
-			return p, err
-		}
-		if e.Device, err = m.device(w.terminal, k.Device); err != nil {
+		e, err := m.prove(w.terminal, k)
+		if err != nil {
 			return p, err
 		}
 		p.Epochs = append(p.Epochs, e)
@@ -258,6 +255,17 @@ func (m marks) wanted() (map[int64]Hash, error) {
 	return list, nil
 }
 
+// prove verifies what is kept of an epoch whose chain is whole.
+func (m marks) prove(terminal string, k Keys) (EpochProof, error) {
+	e := EpochProof{Head: m.head, Heads: len(m.heads)}
+	var err error
+	if e.Central, err = m.central(terminal, k.Central); err != nil {
+		return e, err
+	}
+	e.Device, err = m.device(terminal, k.Device)
+	return e, err
+}
+
 // central verifies central's note.
 func (m marks) central(terminal string, keys note.Verifiers) (Signed, error) {
 	if m.ack == nil {
@@ -296,7 +304,7 @@ func (m marks) device(terminal string, keys []*ecdsa.PublicKey) (Signed, error) 
 }
 
 func (h SignedHead) verify(terminal string, keys []*ecdsa.PublicKey) bool {
-	digest := sha256.Sum256([]byte(wire.HeadText(terminal, wire.Position{Epoch: h.Epoch, Seq: h.Seq, Hash: h.Hash.String()})))
+	digest := sha256.Sum256([]byte(h.text(terminal)))
 	for _, k := range keys {
 		if ecdsa.VerifyASN1(k, digest[:], h.Signature) {
 			return true

@@ -207,6 +207,18 @@ func TestLedgerAcknowledgedBeforeNotesWereKeptSaysSo(t *testing.T) {
 	}
 }
 
+// memory is a folder that need not last: tests that make hundreds of files to look at
+// what is in them would otherwise wait for the disk. It is removed like t.TempDir.
+func memory(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "grattoir-test-*")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
 // openRaw opens a file as somebody does who changes it behind the ledger's back.
 func openRaw(t testing.TB, path string) *sql.DB {
 	t.Helper()
@@ -327,7 +339,7 @@ func TestForgedEntryIsFoundWhereASignatureCoversIt(t *testing.T) {
 	raw := signedLedger(t, s)
 	for _, heads := range []string{"keep", "rehash", "drop", "drop all"} {
 		for at := 1; at <= signedEntries; at++ {
-			path := filepath.Join(t.TempDir(), "ledger.db")
+			path := filepath.Join(memory(t), "ledger.db")
 			if err := os.WriteFile(path, raw, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -354,7 +366,7 @@ func TestEndCutOffIsFoundWhileASignatureIsKept(t *testing.T) {
 	raw := signedLedger(t, s)
 	for last := range signedEntries {
 		for _, heads := range []string{"keep", "drop", "drop all"} {
-			path := filepath.Join(t.TempDir(), "ledger.db")
+			path := filepath.Join(memory(t), "ledger.db")
 			if err := os.WriteFile(path, raw, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -416,7 +428,7 @@ func said(t testing.TB, path string) string {
 func TestAnyChangedByteIsFoundOrChangesNothingThatIsVouchedFor(t *testing.T) {
 	s := newSigners(t)
 	raw := signedLedger(t, s)
-	path := filepath.Join(t.TempDir(), "ledger.db")
+	path := filepath.Join(memory(t), "ledger.db")
 	if err := os.WriteFile(path, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -452,7 +464,7 @@ func TestAnyChangedRowBeforeTheSignedHeadIsFound(t *testing.T) {
 		"acks":    {"epoch", "seq", "time", "claims", "minor", "note"},
 		"meta":    {"terminal", "epoch"},
 	}
-	path := filepath.Join(t.TempDir(), "ledger.db")
+	path := filepath.Join(memory(t), "ledger.db")
 	rapid.Check(t, func(rt *rapid.T) {
 		if err := os.WriteFile(path, raw, 0o600); err != nil {
 			rt.Fatal(err)

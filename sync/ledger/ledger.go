@@ -198,7 +198,7 @@ func (w *writing) claim(ctx context.Context, c validate.Claim, opening, slip []b
 		return validate.Receipt{}, err
 	}
 	_, err = w.exec(ctx, "INSERT INTO prints(epoch, seq, state, copies, amount, slip) VALUES(?, ?, ?, 1, ?, ?)", n.Epoch, n.Seq, validate.Sending, int64(c.Amount), slip)
-	return validate.Receipt{Claim: c, Number: n, Terminal: w.l.opt.Terminal, At: m.Device, Trusted: m.Trusted, Print: validate.Sending, Copies: 1}, err
+	return validate.Receipt{Claim: c, Number: n, Hash: w.prev.String(), Terminal: w.l.opt.Terminal, At: m.Device, Trusted: m.Trusted, Print: validate.Sending, Copies: 1}, err
 }
 
 // doubt is called when a commit returned an error. A full disk is none: SQLite has
@@ -423,7 +423,7 @@ func fillReceipt(r *validate.Receipt, line, slip []byte) error {
 	r.Claim = validate.Claim{ID: c.Claim, Ticket: validate.TicketKey{Block: c.Block, Pack: c.Pack, Number: c.Ticket}, Round: c.Round, Tier: c.Tier,
 		Amount: money.Amount(c.AmountMinor), Currency: c.Currency, OwnerEpoch: c.OwnerEpoch, Policy: c.Policy, Operator: c.Operator,
 		Entered: c.Entered, FirstCheck: first, Slip: facts}
-	r.Terminal, r.At, r.Trusted = e.Terminal, at, trusted
+	r.Hash, r.Terminal, r.At, r.Trusted = hashLine(line).String(), e.Terminal, at, trusted
 	return nil
 }
 

@@ -189,6 +189,37 @@ func TestReceiptIsTheSameFromTheFile(t *testing.T) {
 	}
 }
 
+// TestReceiptCarriesTheHashOfItsEntry: the one that the next entry and the head name,
+// not that of whatever came last.
+func TestReceiptCarriesTheHashOfItsEntry(t *testing.T) {
+	ctx := context.Background()
+	l := openTest(t, options(t.TempDir()))
+	first := record(t, l, claim(t, 17))
+	if want := l.Head().Hash.String(); first.Hash != want {
+		t.Errorf("recorded with the hash %q, the head has %s", first.Hash, want)
+	}
+	if second := record(t, l, claim(t, 18)); second.Hash != l.Head().Hash.String() {
+		t.Errorf("the second has %q, the head %v", second.Hash, l.Head().Hash)
+	}
+	again := record(t, l, claim(t, 17))
+	copied, err := l.AppendReprint(ctx, first.Number, "marie", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	paid, err := l.Paid(ctx, first.Ticket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, r := range map[string]validate.Receipt{"recorded again": again, "copied": copied, "asked": *paid} {
+		if r.Hash != first.Hash {
+			t.Errorf("%s: %q, want %q", name, r.Hash, first.Hash)
+		}
+	}
+	if e := lines(t, l); hashLine([]byte(e[0])).String() != first.Hash {
+		t.Error("it is not the hash of the entry's line")
+	}
+}
+
 func TestPrintMarksMoveForwardOnly(t *testing.T) {
 	ctx := context.Background()
 	l := openTest(t, options(t.TempDir()))

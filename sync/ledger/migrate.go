@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"path/filepath"
 )
@@ -94,10 +93,4 @@ func checkCopy(ctx context.Context, path string, version int) error {
 		return fmt.Errorf("%w: the copy is of schema %d, not %d", ErrDamaged, got, version)
 	}
 	return sound(ctx, db)
-}
-
-// still names a database for SQLite that nobody changes while it is read: it is only
-// read, with no lock and no log beside it.
-func still(path string) string {
-	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: "mode=ro&immutable=1&_query_only=1"}).String()
 }

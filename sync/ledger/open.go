@@ -292,7 +292,7 @@ func acquire(path string) (*lockFile, error) {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%w (lock %s): terminald is running on it, stop it first", ErrLocked, path)
+			return nil, fmt.Errorf("%w (lock %s): terminald runs on it, or terminalctl journal reads it: stop the one or let the other end", ErrLocked, path)
 		}
 		return nil, err
 	}
@@ -308,10 +308,14 @@ func (l *lockFile) remembers() bool {
 
 // remember notes, once and durably, that the ledger exists.
 func (l *lockFile) remember(terminal string) error {
+	return l.note("ledger of terminal " + terminal)
+}
+
+func (l *lockFile) note(what string) error {
 	if l.remembers() {
 		return nil
 	}
-	if _, err := l.f.WriteString("ledger of terminal " + terminal + " exists\n"); err != nil {
+	if _, err := l.f.WriteString(what + " exists\n"); err != nil {
 		return err
 	}
 	return l.f.Sync()

@@ -33,15 +33,17 @@ func (l *Ledger) FeedCursor(ctx context.Context) (cursor int64, err error) {
 func (l *Ledger) ApplyFeed(ctx context.Context, items []wire.FeedItem, next int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ctx = context.WithoutCancel(ctx)
-	tx, err := l.db.BeginTx(ctx, nil)
+	err := l.seen(l.write(ctx, func(ctx context.Context, w *writing) error { return w.feed(ctx, items, next) }))
 	if err != nil {
-		return fmt.Errorf("store the feed: %w", err)
+		return fmt.Errorf("store the feed up to item %d: %w", next, err)
 	}
-	defer func() { _ = tx.Rollback() }()
+	return nil
+}
+
+func (w *writing) feed(ctx context.Context, items []wire.FeedItem, next int64) error {
 	var cursor int64
-	if err := tx.QueryRowContext(ctx, "SELECT cursor FROM link").Scan(&cursor); err != nil {
-		return fmt.Errorf("store the feed: %w", err)
+	if err := w.tx.QueryRowContext(ctx, "SELECT cursor FROM link").Scan(&cursor); err != nil {
+		return err
 	}
 	last := int64(0)
 	for _, item := range items {
@@ -51,34 +53,34 @@ func (l *Ledger) ApplyFeed(ctx context.Context, items []wire.FeedItem, next int6
 		if last = item.Seq; item.Seq <= cursor {
 			continue
 		}
-		if err := l.applyItem(ctx, tx, item); err != nil {
-			return fmt.Errorf("feed item %d (%.40q): %w", item.Seq, item.Kind, l.seen(err))
+		if err := w.applyItem(ctx, item); err != nil {
+			return fmt.Errorf("feed item %d (%.40q): %w", item.Seq, item.Kind, err)
 		}
 	}
 	if next <= cursor {
 		return nil
 	}
-	if _, err := tx.ExecContext(ctx, "UPDATE link SET cursor = ?", next); err != nil {
-		return fmt.Errorf("store the feed's cursor %d: %w", next, err)
-	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("store the feed up to item %d: %w", next, err)
-	}
-	return nil
+	_, err := w.exec(ctx, "UPDATE link SET cursor = ?", next)
+	return err
 }
 
-func (l *Ledger) applyItem(ctx context.Context, tx *sql.Tx, item wire.FeedItem) error {
+func (w *writing) applyItem(ctx context.Context, item wire.FeedItem) error {
 	switch item.Kind {
 	case wire.FeedPack:
 		if item.Pack == nil || item.Pack.Last < item.Pack.First || item.Pack.GameCode == "" || len(item.Pack.GameCode) > 16 || len(item.Pack.Owner) > 64 {
 			return fmt.Errorf("%w: no whole run of packs", ErrFeed)
 		}
-		return setPacks(ctx, tx, *item.Pack)
+		return setPacks(ctx, w.tx, *item.Pack)
 	case wire.FeedPaid:
 		if item.Paid == nil || item.Paid.Block == (validate.BlockID{}) || len(item.Paid.Terminal) > 64 || len(item.Paid.Number) > 64 {
 			return fmt.Errorf("%w: no whole payment", ErrFeed)
 		}
-		return l.setPaid(ctx, tx, *item.Paid)
+		return w.l.setPaid(ctx, w.tx, *item.Paid)
+	case wire.FeedReversal:
+		if item.Reversal == nil || len(item.Reversal.Reversal) != 32 || len(item.Reversal.Claim) > 64 || len(item.Reversal.Reason) > maxLine/4 {
+			return fmt.Errorf("%w: no whole answer to a reversal", ErrFeed)
+		}
+		return w.answered(ctx, *item.Reversal)
 	}
 	return nil // of a later central
 }
@@ -176,6 +178,25 @@ func (l *Ledger) Pack(ctx context.Context, gameCode string, pack uint32) (wire.P
 		return wire.PackItem{}, false, fmt.Errorf("pack %d of game code %.16q: %w", pack, gameCode, l.seen(err))
 	}
 	return p, true, nil
+}
+
+// OwnPacks are the runs of packs that this terminal owns, in whatever state, by game code
+// and first pack.
+func (l *Ledger) OwnPacks(ctx context.Context) ([]wire.PackItem, error) {
+	rows, err := l.read.QueryContext(ctx, "SELECT game_code, first, last, state, owner, epoch FROM packs WHERE owner = ? ORDER BY game_code, first", l.opt.Terminal)
+	if err != nil {
+		return nil, fmt.Errorf("this terminal's packs: %w", err)
+	}
+	defer rows.Close()
+	var list []wire.PackItem
+	for rows.Next() {
+		var p wire.PackItem
+		if err := rows.Scan(&p.GameCode, &p.First, &p.Last, &p.State, &p.Owner, &p.Epoch); err != nil {
+			return nil, fmt.Errorf("this terminal's packs: %w", err)
+		}
+		list = append(list, p)
+	}
+	return list, rows.Err()
 }
 
 func (l *Ledger) setPaid(ctx context.Context, tx *sql.Tx, p wire.PaidItem) error {

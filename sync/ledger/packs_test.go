@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,6 +37,22 @@ func TestPackOfWhichNothingWasSaidIsUnknown(t *testing.T) {
 	}
 	if _, ok, err := l.Pack(ctx, "00400", 10); err != nil || ok {
 		t.Errorf("another game code: %v %v", ok, err)
+	}
+}
+
+func TestOwnPacksAreThoseOfThisTerminalAlone(t *testing.T) {
+	l := openTest(t, options(t.TempDir()))
+	theirs, moved, other := packItem(2, 20, 29, 1), packItem(3, 15, 15, 2), packItem(4, 5, 6, 1)
+	theirs.Pack.Owner, moved.Pack.Owner, other.Pack.Owner = "T-x", "T-x", l.opt.Terminal
+	other.Pack.GameCode, other.Pack.State = "00398", validate.PackReturn
+	mine := packItem(1, 10, 19, 1)
+	mine.Pack.Owner = l.opt.Terminal
+	apply(t, l, mine, theirs, moved, other)
+	got, err := l.OwnPacks(context.Background())
+	first, last := *mine.Pack, *mine.Pack
+	first.Last, last.First = 14, 16
+	if want := []wire.PackItem{*other.Pack, first, last}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"grattoir/sync/wire"
 	"grattoir/validate"
 )
 
@@ -128,6 +129,22 @@ func (w *writing) answer(ctx context.Context, id string, accepted bool, reason s
 		return err
 	}
 	_, err = w.exec(ctx, "UPDATE reversals SET state = ?, reason = ?, answer_epoch = ?, answer_seq = ? WHERE id = ?", state, reason, n.Epoch, n.Seq, id)
+	return err
+}
+
+// answered takes an answer from the feed. One that fits no request here is stepped over:
+// the ledger was begun anew since, and the feed must go on.
+func (w *writing) answered(ctx context.Context, item wire.ReversalItem) error {
+	r, err := reversalWhere(ctx, w.tx, "r.id = ?", item.Reversal)
+	if errors.Is(err, ErrNotFound) || err == nil && r.Claim != item.Claim {
+		return nil
+	}
+	if err == nil {
+		err = w.answer(ctx, item.Reversal, item.Accepted, item.Reason)
+	}
+	if errors.Is(err, ErrAnswered) {
+		return nil // the first answer stands
+	}
 	return err
 }
 

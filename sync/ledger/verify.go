@@ -299,12 +299,20 @@ func (v *verifier) claim(ctx context.Context, e Entry) error {
 	if err != nil {
 		return fmt.Errorf("the table of slips does not have it: %w", orGone(err))
 	}
+	if amount != body.AmountMinor || copies < 1 {
+		return errors.New("its slip is of another amount, or was never begun")
+	}
+	return slipFits(slip, body)
+}
+
+// slipFits holds what a slip shows against the claim that it is of.
+func slipFits(slip []byte, body ClaimBody) error {
 	var facts validate.SlipFacts
 	if err := json.Unmarshal(slip, &facts); err != nil {
 		return fmt.Errorf("its slip: %w", err)
 	}
-	if amount != body.AmountMinor || copies < 1 || !isNumber(facts.Pack, uint64(body.Pack)) || !isNumber(facts.Ticket, uint64(body.Ticket)) {
-		return errors.New("its slip is of another ticket or amount")
+	if !isNumber(facts.Pack, uint64(body.Pack)) || !isNumber(facts.Ticket, uint64(body.Ticket)) {
+		return errors.New("its slip is of another ticket")
 	}
 	return nil
 }

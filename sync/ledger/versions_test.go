@@ -115,24 +115,7 @@ func checkSignatures(t testing.TB, l *Ledger, version int) {
 	if version < 2 {
 		return
 	}
-	text, err := os.ReadFile(keysFile(version))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var public string
-	var der []byte
-	if _, err := fmt.Sscanf(string(text), "%s\n%x\n", &public, &der); err != nil {
-		t.Fatal(err)
-	}
-	verifier, err := note.NewVerifier(public)
-	if err != nil {
-		t.Fatal(err)
-	}
-	device, err := x509.ParsePKIXPublicKey(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := proved(t, l, Keys{Central: note.VerifierList(verifier), Device: []*ecdsa.PublicKey{device.(*ecdsa.PublicKey)}})
+	p := proved(t, l, versionKeys(t, version))
 	if p.Central.Seq != agedAcked || p.Device.Seq != int64(len(aged)) || p.Covered() != int64(len(aged)) {
 		t.Fatalf("%+v", p)
 	}
@@ -239,4 +222,27 @@ func paysOn(t testing.TB, l *Ledger) {
 		}
 	}
 	record(t, l, claim(t, 500))
+}
+
+// versionKeys are the public keys that sign a version's file.
+func versionKeys(t testing.TB, version int) Keys {
+	t.Helper()
+	text, err := os.ReadFile(keysFile(version))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var public string
+	var der []byte
+	if _, err := fmt.Sscanf(string(text), "%s\n%x\n", &public, &der); err != nil {
+		t.Fatal(err)
+	}
+	verifier, err := note.NewVerifier(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	device, err := x509.ParsePKIXPublicKey(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Keys{Central: note.VerifierList(verifier), Device: []*ecdsa.PublicKey{device.(*ecdsa.PublicKey)}}
 }

@@ -67,7 +67,7 @@ func joinReal(t *testing.T) *realLink {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.ledger.Close() })
-	r.opt = Options{Identity: id, Ledger: r.ledger, Blocks: BlockStore{Dir: filepath.Join(dir, "manifests")}, Dial: r.net.Dial, OnBlocks: func() { r.blocks <- struct{}{} }}
+	r.opt = Options{Identity: id, Ledger: r.ledger, Blocks: BlockStore{Dir: filepath.Join(dir, "manifests"), Quota: 1 << 30}, Dial: r.net.Dial, OnBlocks: func() { r.blocks <- struct{}{} }}
 	return r
 }
 

@@ -33,6 +33,7 @@ import (
 	"grattoir/sync/ledger"
 	"grattoir/sync/wire"
 	"grattoir/validate"
+	"grattoir/validate/policy"
 	"grattoir/validate/ticket"
 )
 
@@ -63,6 +64,7 @@ type fake struct {
 	snapshot wire.Snapshot
 	blocks   map[string][]byte
 	hello    wire.Hello
+	region   string
 	helloAck bool
 	hints    wire.HelloAnswer // what a hello's answer is made from
 }
@@ -291,7 +293,7 @@ func (c *fake) greet(w http.ResponseWriter, body []byte) {
 		refuse(w, http.StatusBadRequest, &wire.Error{Kind: wire.KindBadRequest, Text: err.Error()})
 		return
 	}
-	a := wire.HelloAnswer{Protocol: 1, Time: wire.FormatTime(c.now()), Acked: c.position(), Snapshot: c.snapshot.Version}
+	a := wire.HelloAnswer{Protocol: 1, Time: wire.FormatTime(c.now()), Acked: c.position(), Snapshot: c.snapshot.Version, Region: c.region}
 	if c.hints.Time != "" {
 		a.Time = c.hints.Time
 	}
@@ -359,7 +361,9 @@ func (c *fake) publish(content []byte) string {
 		c.blocks[name] = content
 		c.snapshot.Version++
 		c.snapshot.Issued = c.now()
-		c.snapshot.Blocks = append(c.snapshot.Blocks, wire.Block{SHA256: name, Size: int64(len(content)), GameCode: "00399", Reader: 1})
+		n := uint32(len(c.snapshot.Blocks)) // a hundred packs each, one block a day
+		c.snapshot.Blocks = append(c.snapshot.Blocks, wire.Block{SHA256: name, Size: int64(len(content)), GameCode: "00399", Reader: 1,
+			FirstPack: 1 + 100*n, LastPack: 100 + 100*n, Published: policy.Date{Year: 2026, Month: 11, Day: 1 + int(n)}})
 	})
 	return name
 }
@@ -461,7 +465,7 @@ func join(t testing.TB, c *fake, inMemory bool) *link {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.ledger.Close() })
-	l.opt = Options{Identity: id, Ledger: l.ledger, Blocks: BlockStore{Dir: filepath.Join(dir, "manifests")}, Dial: dial, Program: "test 1",
+	l.opt = Options{Identity: id, Ledger: l.ledger, Blocks: BlockStore{Dir: filepath.Join(dir, "manifests"), Quota: 1 << 30}, Dial: dial, Program: "test 1",
 		OnBlocks: func() { l.blocks <- struct{}{} }}
 	return l
 }

@@ -49,6 +49,12 @@ func (u *Uplink) hear(ctx context.Context) (rest, error) {
 		return rest{}, fmt.Errorf("%w: %d feed items, none after %d", ErrAnswer, len(f.Items), cursor)
 	}
 	u.heard()
-	signal(u.packs)
+	for _, item := range f.Items {
+		if item.Kind == wire.FeedPack {
+			signal(u.replan)
+			signal(u.packs)
+			break
+		}
+	}
 	return rest{now: true}, nil
 }

@@ -10,13 +10,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"grattoir/sync/wire"
-	"grattoir/validate/manifest"
+	"grattoir/validate/policy"
 )
 
 var (
@@ -29,102 +28,296 @@ var (
 	ErrStore = errors.New("the terminal cannot store it")
 )
 
-const (
-	blockSuffix  = ".manifest"
-	partSuffix   = ".part"
-	stallTimeout = 30 * time.Second // without a byte, a download is given up and resumed
-)
+const stallTimeout = 30 * time.Second // without a byte, a download is given up and resumed
 
-// BlockStore is the folder of manifests. A block appears in it as SHA256.manifest, whole
-// or not at all; what is on its way is SHA256.part. Files are never changed, and those
-// that a later snapshot does not list stay.
-type BlockStore struct {
-	Dir     string
-	Reserve int64 // bytes of the disk that downloads leave free
+// planEvery is how often the choice of blocks is looked at again when nothing is heard:
+// a day ends, or somebody brings a file on a stick.
+const planEvery = time.Hour
+
+// files is the lane of the snapshot and its blocks.
+type files struct {
+	*Uplink
+	asked bool // central has answered since the start
 }
 
-// free is the free space of the folder's disk in bytes. The folder is made when it is missing.
-func (s BlockStore) free() (int64, error) {
-	if err := os.MkdirAll(s.Dir, 0o750); err != nil {
-		return 0, fmt.Errorf("%w: %w", ErrStore, err)
+// step asks for the snapshot where there may be a newer one, and brings the folder to
+// what is chosen of it. The version is in force only after every block that was chosen
+// is visible.
+func (f *files) step(ctx context.Context) (rest, error) {
+	idle := rest{after: planEvery, wake: [2]<-chan struct{}{f.fresh, f.replan}}
+	if err := f.refresh(ctx); err != nil {
+		_, _, _ = f.look(ctx) // people are told what is missing, with no network too
+		return rest{}, err
 	}
-	var fs unix.Statfs_t
-	if err := unix.Statfs(s.Dir, &fs); err != nil {
-		return 0, fmt.Errorf("%w: free space of %s: %w", ErrStore, s.Dir, err)
-	}
-	return int64(fs.Bavail) * int64(fs.Bsize), nil
-}
-
-// has tells whether a block is visible.
-func (s BlockStore) has(b wire.Block) bool {
-	info, err := os.Stat(filepath.Join(s.Dir, b.SHA256+blockSuffix))
-	return err == nil && info.Size() == b.Size
-}
-
-// tidy removes what is left of downloads that no snapshot asks for any more.
-func (s BlockStore) tidy(list []wire.Block) error {
-	wanted := map[string]bool{}
-	for _, b := range list {
-		wanted[b.SHA256+partSuffix] = !s.has(b)
-	}
-	entries, err := os.ReadDir(s.Dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), partSuffix) && !wanted[e.Name()] {
-			err = errors.Join(err, os.Remove(filepath.Join(s.Dir, e.Name())))
-		}
-	}
-	return err
-}
-
-// fetch reads the signed snapshot and downloads what it lists and is not here. The
-// version is in force only after every block is visible.
-func (u *Uplink) fetch(ctx context.Context) (rest, error) {
-	idle := rest{wake: [2]<-chan struct{}{u.fresh}}
-	signed, err := u.client.read(ctx, requestTimeout, http.MethodGet, wire.PathSnapshot, nil)
-	var e *wire.Error
-	if errors.As(err, &e) && e.Kind == wire.KindNotFound {
-		u.heard()
+	s := f.snapshot()
+	if s == nil {
 		return idle, nil // nothing is published yet
 	}
-	if err != nil {
+	if err := f.arrange(ctx); err != nil {
 		return rest{}, err
 	}
-	snapshot, err := u.openSnapshot(ctx, string(signed))
-	if err != nil {
-		return rest{}, err
-	}
-	u.heard()
-	var failed []error
-	for _, b := range snapshot.Blocks {
-		if u.opt.Blocks.has(b) {
-			continue
-		}
-		if b.Reader > manifest.Version {
-			u.opt.Log.Warn("a block needs a newer program", "block", b.SHA256, "game_code", b.GameCode, "reader", b.Reader)
-			continue
-		}
-		if err := u.fetchBlock(ctx, b); err != nil {
-			failed = append(failed, fmt.Errorf("block %.8s of game code %s: %w", b.SHA256, b.GameCode, err))
-		} else {
-			u.opt.Log.Info("block", "sha256", b.SHA256, "game_code", b.GameCode, "bytes", b.Size)
-			u.opt.OnBlocks()
-			signal(u.packs)
-		}
-		if ctx.Err() != nil {
-			return rest{}, ctx.Err()
-		}
-	}
-	if len(failed) > 0 {
-		return rest{}, errors.Join(failed...)
-	}
-	if err := errors.Join(u.opt.Blocks.tidy(snapshot.Blocks), u.opt.Ledger.SetSnapshot(ctx, snapshot.Version, snapshot.Issued)); err != nil {
+	if err := f.opt.Ledger.SetSnapshot(ctx, s.Version, s.Issued); err != nil {
 		return rest{}, fmt.Errorf("%w: %w", ErrStore, err)
 	}
 	return idle, nil
 }
+
+// refresh fetches the snapshot, unless the one at hand is the newest that was heard of.
+func (f *files) refresh(ctx context.Context) error {
+	if s := f.snapshot(); f.asked && s != nil && s.Version >= f.newestHeard() {
+		return nil
+	}
+	signed, err := f.client.read(ctx, requestTimeout, http.MethodGet, wire.PathSnapshot, nil)
+	var e *wire.Error
+	if errors.As(err, &e) && e.Kind == wire.KindNotFound {
+		f.heard()
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s, err := f.openSnapshot(ctx, string(signed))
+	if err != nil {
+		return err
+	}
+	f.heard()
+	if err := f.opt.Blocks.note(snapshotFile, string(signed)); err != nil {
+		return err
+	}
+	f.asked = true
+	f.setSnapshot(&s)
+	f.opt.OnListed()
+	return nil
+}
+
+// arrange drops and fetches until the folder is as it was chosen. The choice is made
+// anew after each block, because packs and the region may have been heard of meanwhile.
+func (f *files) arrange(ctx context.Context) error {
+	tried := map[string]bool{}
+	var failed []error
+	for {
+		p, room, err := f.look(ctx)
+		if err != nil {
+			return err
+		}
+		at := slices.IndexFunc(p.fetch, func(b wire.Block) bool { return !tried[b.SHA256] })
+		var next wire.Block
+		if at >= 0 {
+			next = p.fetch[at]
+		}
+		dropped, err := f.makeRoom(p, room, next.Size)
+		switch {
+		case err != nil:
+			return err
+		case at < 0 && !dropped:
+			if len(failed) > 0 {
+				f.asked = false // a newer snapshot may not list it any more
+			}
+			return errors.Join(append(failed, f.full())...)
+		case at < 0:
+			continue // there may be room for another now
+		}
+		tried[next.SHA256] = true
+		if err := f.fetchBlock(ctx, next); err != nil {
+			failed = append(failed, fmt.Errorf("block %.8s of game code %s: %w", next.SHA256, next.GameCode, err))
+		} else {
+			f.opt.Log.Info("block", "sha256", next.SHA256, "game_code", next.GameCode, "bytes", next.Size)
+			f.opt.OnBlocks()
+			signal(f.packs)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// look chooses the blocks as things stand, and tells people what is missing.
+func (f *files) look(ctx context.Context) (plan, int64, error) {
+	s := f.snapshot()
+	if s == nil {
+		return plan{}, 0, nil
+	}
+	there, err := f.opt.Blocks.survey(s.Blocks, f.opt.Held)
+	if err != nil {
+		return plan{}, 0, err
+	}
+	packs, err := f.opt.Ledger.OwnPacks(ctx)
+	if err != nil {
+		return plan{}, 0, fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	now := situation{listed: s.Blocks, have: there.have, packs: packs, why: WhyQuota}
+	if floor := f.Floor(); !floor.IsZero() {
+		now.today = policy.DateOf(floor.UTC())
+	}
+	now.region = f.Region()
+	room := f.opt.Blocks.Quota
+	if disk := there.taken + max(0, there.free-f.opt.Blocks.Reserve); disk < room {
+		room, now.why = disk, WhyDisk
+	}
+	now.room = room - there.byHand
+	p := choose(now)
+	f.setMissing(p.missing, there.taken-there.parts)
+	if err := f.opt.Blocks.tidy(p.fetch); err != nil {
+		return plan{}, 0, err
+	}
+	return p, now.room, nil
+}
+
+// makeRoom drops what is past its day, and of the least wanted blocks as many as must go
+// before one of so many bytes comes.
+func (f *files) makeRoom(p plan, room, size int64) (dropped bool, err error) {
+	gone := p.gone
+	left := p.kept + size
+	for _, h := range p.drop {
+		left += h.size
+	}
+	for _, h := range p.drop {
+		if left <= room {
+			break
+		}
+		gone, left = append(gone, h.name), left-h.size
+	}
+	if len(gone) == 0 {
+		return false, nil
+	}
+	err = f.opt.Blocks.remove(gone)
+	f.opt.Log.Info("blocks dropped", "sha256", gone, "past or replaced", len(p.gone), "for room", len(gone)-len(p.gone))
+	f.opt.OnBlocks()
+	signal(f.packs)
+	return true, err
+}
+
+// full is nil unless the disk keeps out a block for which there is quota.
+func (f *files) full() error {
+	var blocks, bytes int64
+	for _, m := range f.missingBlocks() {
+		if m.Why == WhyDisk {
+			blocks, bytes = blocks+1, bytes+m.Size
+		}
+	}
+	if blocks == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: the disk of %s has no room for %d blocks of %d bytes beside the reserve: free some space, or lower quota_mb", ErrStore, f.opt.Blocks.Dir, blocks, bytes)
+}
+
+// recall reads what central said last before the start.
+func (u *Uplink) recall(ctx context.Context) error {
+	region, err := u.opt.Blocks.noted(regionFile, 100)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	if region = strings.TrimSpace(region); wire.ValidRegion(region) {
+		u.region = region
+	}
+	signed, err := u.opt.Blocks.noted(snapshotFile, wire.MaxAnswer)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	if signed == "" {
+		return nil
+	}
+	s, err := u.openSnapshot(ctx, signed)
+	if err != nil { // of another central, or spoiled: the next answer brings it again
+		u.opt.Log.Warn("the stored snapshot is not used", "err", err)
+		return nil
+	}
+	u.listed = &s
+	return nil
+}
+
+// snapshot is the newest accepted one, nil before the first.
+func (u *Uplink) snapshot() *wire.Snapshot {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.listed
+}
+
+func (u *Uplink) setSnapshot(s *wire.Snapshot) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.listed = s
+}
+
+// Listed are the blocks that central lists, here or not; they must not be changed.
+func (u *Uplink) Listed() []wire.Block {
+	if s := u.snapshot(); s != nil {
+		return s.Blocks
+	}
+	return nil
+}
+
+func (u *Uplink) newestHeard() int64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.told
+}
+
+// hearSnapshot notes which version central has.
+func (u *Uplink) hearSnapshot(version int64) {
+	u.mu.Lock()
+	u.told = max(u.told, version)
+	newer := u.listed == nil || u.listed.Version < version
+	u.mu.Unlock()
+	if newer && version > 0 {
+		signal(u.fresh)
+	}
+}
+
+// Region is where the terminal stands, as central said last; "" for nowhere in particular.
+func (u *Uplink) Region() string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.region
+}
+
+func (u *Uplink) setRegion(region string) error {
+	if region == u.Region() {
+		return nil
+	}
+	if region != "" && !wire.ValidRegion(region) {
+		return fmt.Errorf("%w: region %.20q", ErrAnswer, region)
+	}
+	if err := u.opt.Blocks.note(regionFile, region+"\n"); err != nil {
+		return err
+	}
+	u.mu.Lock()
+	u.region = region
+	u.mu.Unlock()
+	signal(u.replan)
+	return nil
+}
+
+func (u *Uplink) missingBlocks() []Missing {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.missing)
+}
+
+// setMissing tells people what is not here. The log gets it when it changes.
+func (u *Uplink) setMissing(list []Missing, taken int64) {
+	u.mu.Lock()
+	was := u.missing
+	u.missing, u.folder = list, taken
+	u.mu.Unlock()
+	lacking := func(m Missing) bool { return m.Why != WhyComing }
+	before, now := slices.DeleteFunc(slices.Clone(was), not(lacking)), slices.DeleteFunc(slices.Clone(list), not(lacking))
+	if slices.Equal(before, now) {
+		return
+	}
+	var bytes, own int64
+	for _, m := range now {
+		bytes += m.Size
+		if m.Own {
+			own++
+			u.opt.Log.Warn("a block of this terminal's packs is not held: its tickets are answered with block-not-here",
+				"game_code", m.GameCode, "first_pack", m.FirstPack, "last_pack", m.LastPack, "why", m.Why)
+		}
+	}
+	u.opt.Log.Info("blocks that are listed and not held", "blocks", len(now), "bytes", bytes, "own", own)
+}
+
+func not[T any](f func(T) bool) func(T) bool { return func(x T) bool { return !f(x) } }
 
 // openSnapshot verifies a snapshot: central's signature, the canonical text, a version
 // that does not go back, and names that are hashes and nothing else.
@@ -145,11 +338,16 @@ func (u *Uplink) openSnapshot(ctx context.Context, signed string) (wire.Snapshot
 	if s.Version < inForce {
 		return s, fmt.Errorf("%w: version %d, in force is %d", ErrOldSnapshot, s.Version, inForce)
 	}
+	named := map[string]bool{}
 	for n, b := range s.Blocks {
 		raw, err := hex.DecodeString(b.SHA256)
 		if err != nil || len(raw) != sha256.Size || hex.EncodeToString(raw) != b.SHA256 {
 			return s, fmt.Errorf("%w: block %d of snapshot %d is named %.64q", ErrBlock, n+1, s.Version, b.SHA256)
 		}
+		if named[b.SHA256] {
+			return s, fmt.Errorf("%w: snapshot %d lists block %.8s twice", ErrBlock, s.Version, b.SHA256)
+		}
+		named[b.SHA256] = true
 		if b.Size < 1 || b.Size > wire.MaxBlock {
 			return s, fmt.Errorf("%w: block %.8s has %d bytes, at most %d", ErrBlock, b.SHA256, b.Size, wire.MaxBlock)
 		}

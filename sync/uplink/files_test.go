@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"grattoir/sync/wire"
+	"grattoir/validate"
+	"grattoir/validate/policy"
 )
 
 // noise is content that never repeats, so that a misplaced piece shows.
@@ -244,7 +246,7 @@ func TestStalledDownloadIsGivenUpAndGoneOnWith(t *testing.T) {
 func TestSnapshotThatMayNotBeBelievedChangesNothing(t *testing.T) {
 	content := noise(1000)
 	sum := sha256.Sum256(content)
-	block := wire.Block{SHA256: hex.EncodeToString(sum[:]), Size: 1000, GameCode: "00399", Reader: 1}
+	block := wire.Block{SHA256: hex.EncodeToString(sum[:]), Size: 1000, GameCode: "00399", Reader: 1, LastPack: 9, Published: policy.Date{Year: 2026, Month: 11, Day: 30}}
 	with := func(edit func(*wire.Block)) wire.Snapshot {
 		b := block
 		edit(&b)
@@ -331,5 +333,271 @@ func TestWhatIsLeftOfAnUnwantedDownloadIsRemoved(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(l.opt.Blocks.Dir, "stick.manifest")); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// shown tells which of the blocks are visible, in their order.
+func (l *link) shown(names ...string) string {
+	var out strings.Builder
+	for i, name := range names {
+		if _, err := os.Stat(l.path(name, blockSuffix)); err == nil {
+			fmt.Fprint(&out, i)
+		}
+	}
+	return out.String()
+}
+
+// own puts packs of this terminal into the feed.
+func (l *link) own(seq int64, first, last uint32) {
+	l.update(func() {
+		l.feed = append(l.feed, wire.FeedItem{Seq: seq, Kind: wire.FeedPack, Pack: &wire.PackItem{GameCode: "00399", First: first, Last: last, State: validate.PackDelivered, Owner: "T-1", Epoch: 1}})
+	})
+}
+
+func (l *link) lacks(t *testing.T, want ...Missing) {
+	t.Helper()
+	got := l.uplink.Status().Missing
+	if len(got) != len(want) {
+		t.Errorf("missing %+v", got)
+		return
+	}
+	for i, m := range got {
+		if m.FirstPack != want[i].FirstPack || m.Own != want[i].Own || m.Why != want[i].Why || m.GameCode != "00399" || m.Size == 0 {
+			t.Errorf("missing %+v, want %+v", m, want[i])
+		}
+	}
+}
+
+// TestQuotaHoldsTheBlocksThatAreWantedMost: a pack that is delivered here brings its
+// block, and the least wanted makes way for it, not before.
+func TestQuotaHoldsTheBlocksThatAreWantedMost(t *testing.T) {
+	bubble(t, func(t *testing.T, l *link) {
+		l.opt.Blocks.Quota = 6500
+		var names []string
+		for i := range 4 { // packs 1-100, 101-200, ..., the last published last
+			names = append(names, l.publish(noise(2000+i)))
+		}
+		l.start()
+		pass(time.Minute)
+		if got := l.shown(names...); got != "123" {
+			t.Fatalf("%s are here", got)
+		}
+		l.inForce(4) // all that was chosen
+		l.lacks(t, Missing{FirstPack: 1, Why: WhyQuota})
+		asked := l.asked("GET " + wire.PathSnapshot)
+
+		l.own(1, 7, 8)
+		pass(time.Minute)
+		if got := l.shown(names...); got != "023" {
+			t.Fatalf("with a pack of the first: %s are here", got)
+		}
+		l.lacks(t, Missing{FirstPack: 101, Why: WhyQuota})
+		if s := l.uplink.Status(); len(s.Faults) != 0 || s.Quota != 6500 || s.Taken != 2000+2002+2003 || l.asked("GET "+wire.PathSnapshot) != asked {
+			t.Errorf("%+v, the snapshot was asked for %d times more", s, l.asked("GET "+wire.PathSnapshot)-asked)
+		}
+
+		// A download that fails has cost no more than the room it needs, and the next is tried.
+		l.own(2, 101, 101)
+		l.update(func() {
+			l.spoil = only(wire.PathBlocks, func(w http.ResponseWriter, _ *http.Request) { refuse(w, 503, &wire.Error{Kind: wire.KindBusy}) })
+		})
+		pass(time.Minute)
+		if got := l.shown(names...); got != "03" {
+			t.Errorf("while the second cannot be fetched: %s are here", got)
+		}
+		l.update(func() { l.spoil = nil })
+		pass(2 * time.Minute)
+		if got := l.shown(names...); got != "013" {
+			t.Errorf("with packs of the first two: %s are here", got)
+		}
+	})
+}
+
+// TestDownloadsThatFailCostNoMoreThanTheRoomOfOne: a block goes when its room is needed
+// for the very next download, and not for those that may follow.
+func TestDownloadsThatFailCostNoMoreThanTheRoomOfOne(t *testing.T) {
+	bubble(t, func(t *testing.T, l *link) {
+		l.opt.Blocks.Quota = 4500
+		names := []string{l.publish(noise(2000)), l.publish(noise(2001))}
+		l.start()
+		pass(time.Minute)
+		l.spoil = only(wire.PathBlocks, func(w http.ResponseWriter, _ *http.Request) { refuse(w, 503, &wire.Error{Kind: wire.KindBusy}) })
+		names = append(names, l.publish(noise(2002)), l.publish(noise(2003)))
+		pass(5 * time.Minute)
+		if got := l.shown(names...); got != "1" {
+			t.Errorf("%s are here", got)
+		}
+		l.lacks(t, Missing{FirstPack: 301, Why: WhyComing}, Missing{FirstPack: 201, Why: WhyComing}, Missing{FirstPack: 1, Why: WhyQuota})
+	})
+}
+
+// TestRegionComesWithHelloAndHoldsWithNoNetwork: after a restart the terminal knows where
+// it stands and what is missing before central answers.
+func TestRegionComesWithHelloAndHoldsWithNoNetwork(t *testing.T) {
+	bubble(t, func(t *testing.T, l *link) {
+		l.opt.Blocks.Quota = 2500
+		there, elsewhere := l.publish(noise(2000)), l.publish(noise(2001))
+		l.update(func() { l.snapshot.Blocks[0].Regions = []string{"bzh", "idf"} })
+		l.start()
+		pass(2 * time.Minute)
+		if got := l.shown(there, elsewhere); got != "1" {
+			t.Fatalf("of no region: %s", got)
+		}
+		l.update(func() { l.region = "bzh" })
+		pass(2 * time.Minute)
+		if got := l.shown(there, elsewhere); got != "0" {
+			t.Fatalf("in bzh: %s, region %q", got, l.uplink.Region())
+		}
+		l.stop()
+		l.net.cut(true)
+		l.start()
+		if r := l.uplink.Region(); r != "bzh" || len(l.uplink.Listed()) != 2 {
+			t.Errorf("region %q, %d blocks listed", r, len(l.uplink.Listed()))
+		}
+		pass(time.Minute)
+		l.lacks(t, Missing{FirstPack: 101, Why: WhyQuota})
+		if got := l.shown(there, elsewhere); got != "0" {
+			t.Errorf("with no network: %s", got)
+		}
+	})
+}
+
+func TestRegionThatIsNoneChangesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, l *link) {
+		l.region = "../bzh"
+		l.start()
+		pass(time.Minute)
+		if f := l.fault(LaneHello); f.Code != CodeAnswer || l.uplink.Region() != "" {
+			t.Errorf("region %q, %+v", l.uplink.Region(), f)
+		}
+	})
+}
+
+// TestBlockIsDroppedAfterItsDayByTrustedTimeOnly: the device's clock, three months ahead,
+// drops nothing; central's signed time does.
+func TestBlockIsDroppedAfterItsDayByTrustedTimeOnly(t *testing.T) {
+	bubble(t, func(t *testing.T, l *link) {
+		today := policy.DateOf(time.Now().UTC())
+		l.opt.Now = func() time.Time { return time.Now().AddDate(0, 3, 0) }
+		closed, open := l.publish(noise(2000)), l.publish(noise(2001))
+		l.update(func() { l.snapshot.Blocks[0].DropAfter = today })
+		l.own(1, 1, 100)
+		l.start()
+		pass(time.Minute)
+		if got := l.shown(closed, open); got != "01" {
+			t.Fatalf("on the last day: %s", got)
+		}
+		pass(25 * time.Hour) // since central's last signed time: the monotonic clock counts
+		if got := l.shown(closed, open); got != "1" {
+			t.Errorf("the day after: %s", got)
+		}
+		l.lacks(t)
+		if n := l.asked("GET " + wire.PathBlocks); n != 2 {
+			t.Errorf("%d downloads", n)
+		}
+	})
+}
+
+func TestFileBroughtByHandIsCountedAndNeverTouched(t *testing.T) {
+	bubble(t, func(t *testing.T, l *link) {
+		l.opt.Blocks.Quota = 4500
+		if err := os.MkdirAll(l.opt.Blocks.Dir, 0o750); err != nil {
+			t.Fatal(err)
+		}
+		mine := filepath.Join(l.opt.Blocks.Dir, "stick.manifest")
+		aside := filepath.Join(l.opt.Blocks.Dir, "stick.manifest.damaged")
+		for _, path := range []string{mine, aside} {
+			if err := os.WriteFile(path, noise(1000), 0o640); err != nil {
+				t.Fatal(err)
+			}
+		}
+		older, later := l.publish(noise(2000)), l.publish(noise(2001))
+		l.start()
+		pass(time.Minute)
+		if got := l.shown(older, later); got != "1" || l.uplink.Status().Taken != 3001 {
+			t.Errorf("%s are here, %d bytes", got, l.uplink.Status().Taken)
+		}
+		l.opt.Blocks.Quota = 500
+		l.stop()
+		l.start()
+		pass(time.Minute)
+		if got := l.shown(older, later); got != "" {
+			t.Errorf("under a lower quota: %s", got)
+		}
+		for _, path := range []string{mine, aside} {
+			if _, err := os.Stat(path); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestEarlierIssueGoesWhenTheNewOneAnswers: there is no moment without a block to ask,
+// and a new issue that cannot be opened takes nothing's place.
+func TestEarlierIssueGoesWhenTheNewOneAnswers(t *testing.T) {
+	bubble(t, func(t *testing.T, l *link) {
+		l.opt.Blocks.Quota = 2500
+		var sound atomic.Bool
+		l.opt.Held = func(string) (Held, bool) {
+			return Held{GameCode: "00399", FirstPack: 1, LastPack: 100, Sound: sound.Load()}, true
+		}
+		first := l.publish(noise(2000))
+		l.start()
+		pass(time.Minute)
+		second := l.publish(noise(2001))
+		l.update(func() {
+			l.snapshot.Blocks = l.snapshot.Blocks[1:]
+			l.snapshot.Blocks[0].FirstPack, l.snapshot.Blocks[0].LastPack = 1, 100
+		})
+		pass(2 * time.Minute)
+		if got := l.shown(first, second); got != "1" && got != "01" || l.asked("GET "+wire.PathBlocks) != 2 {
+			t.Fatalf("%s are here", got)
+		}
+		third := l.publish(noise(2002))
+		l.update(func() {
+			l.snapshot.Blocks = l.snapshot.Blocks[1:]
+			l.snapshot.Blocks[0].FirstPack, l.snapshot.Blocks[0].LastPack = 1, 100
+		})
+		sound.Store(true)
+		pass(2 * time.Minute)
+		if got := l.shown(first, second, third); got != "2" {
+			t.Errorf("%s are here", got)
+		}
+		l.inForce(3)
+	})
+}
+
+func TestSnapshotThatListsABlockTwiceIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, l *link) {
+		l.publish(noise(1000))
+		l.update(func() { l.snapshot.Blocks = append(l.snapshot.Blocks, l.snapshot.Blocks[0]) })
+		l.start()
+		pass(time.Minute)
+		if f := l.fault(LaneFiles); f.Code != CodeSignature || !strings.Contains(f.Text, "twice") {
+			t.Errorf("%+v", f)
+		}
+	})
+}
+
+func TestDamagedFileSetAsideGoesWhenItsBlockIsWhole(t *testing.T) {
+	bubble(t, func(t *testing.T, l *link) {
+		name := l.publish(noise(1000))
+		if err := os.MkdirAll(l.opt.Blocks.Dir, 0o750); err != nil {
+			t.Fatal(err)
+		}
+		aside := l.path(name, blockSuffix+damagedSuffix)
+		if err := os.WriteFile(aside, noise(1000), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		l.spoil = only(wire.PathBlocks, func(w http.ResponseWriter, _ *http.Request) { refuse(w, 503, &wire.Error{Kind: wire.KindBusy}) })
+		l.start()
+		pass(10 * time.Second)
+		if _, err := os.Stat(aside); err != nil {
+			t.Errorf("gone before the block came: %v", err)
+		}
+		l.update(func() { l.spoil = nil })
+		pass(2 * time.Minute)
+		l.visible(name, noise(1000))
+		l.absent(aside)
 	})
 }

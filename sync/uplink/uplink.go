@@ -41,6 +41,8 @@ type Ledger interface {
 	SignHead(ctx context.Context, why ledger.HeadReason) error
 	FeedCursor(ctx context.Context) (int64, error)
 	ApplyFeed(ctx context.Context, items []wire.FeedItem, next int64) error
+	// OwnPacks are the runs of packs that this terminal owns, whatever their state.
+	OwnPacks(ctx context.Context) ([]wire.PackItem, error)
 	Snapshot(ctx context.Context) (int64, error)
 	SetSnapshot(ctx context.Context, version int64, issued time.Time) error
 	// Refused is the durable code of what stops this terminal; SetRefused stores it.
@@ -73,9 +75,14 @@ type Options struct {
 	// came, still sealed to this terminal. Nil for a terminal that takes none.
 	Peppers    func() []validate.BlockID
 	KeepPepper func(wire.SealedPepper) error
-	// OnBlocks is called when a new block file has become visible, nil for nobody. The
-	// snapshot comes into force after it has returned.
+	// OnBlocks is called when a block file has become visible or was dropped, nil for
+	// nobody. The snapshot comes into force after it has returned.
 	OnBlocks func()
+	// OnListed is called when Listed has changed, nil for nobody.
+	OnListed func()
+	// Held tells what the file of a block of that name is, false for one that is not open.
+	// Nil knows none: an earlier issue of a block then stays until its room is needed.
+	Held func(sha256 string) (Held, bool)
 }
 
 // Lane is one of the things that an uplink does by itself.
@@ -116,11 +123,15 @@ type Status struct {
 	Contact     time.Time // device time of central's last good answer, zero for never since the start
 	Faults      []Fault   // at most one for each lane, in the lanes' order; none when all work
 	Acked       wire.Position
-	Unsent      int64  // entries above the acknowledged one
-	Refused     string // CodeForbidden or CodeStopped while nothing may be paid, durable; "" otherwise
-	Snapshot    int64  // version in force
-	Feed        int64  // cursor reached
-	Exceptions  int64  // entries that central stored and did not credit, since the start
+	Unsent      int64     // entries above the acknowledged one
+	Refused     string    // CodeForbidden or CodeStopped while nothing may be paid, durable; "" otherwise
+	Snapshot    int64     // version in force
+	Region      string    // where the terminal stands, "" for nowhere in particular
+	Quota       int64     // bytes that manifests may take
+	Taken       int64     // bytes that they take
+	Missing     []Missing // blocks that central lists and the folder lacks, the most wanted first
+	Feed        int64     // cursor reached
+	Exceptions  int64     // entries that central stored and did not credit, since the start
 	Offset      time.Duration
 	OffsetKnown bool      // whether Offset, central's clock minus the device's, was measured
 	Expires     time.Time // end of the terminal's certificate
@@ -150,9 +161,10 @@ type Uplink struct {
 	client *client
 	floor  time.Time // newest signed time known before the start
 
-	fresh chan struct{} // there is a newer snapshot
-	packs chan struct{} // packs or blocks have come, maybe with a pepper to ask for
-	nudge chan struct{} // moved was set
+	fresh  chan struct{} // there is a newer snapshot
+	replan chan struct{} // packs or the region have changed: other blocks may be wanted
+	packs  chan struct{} // packs or blocks have come, maybe with a pepper to ask for
+	nudge  chan struct{} // moved was set
 
 	mu         sync.Mutex // guards what follows
 	faults     map[Lane]Fault
@@ -163,6 +175,11 @@ type Uplink struct {
 	exceptions int64
 	refused    string         // code of what stops this terminal, as the ledger keeps it
 	moved      *wire.Position // what central holds, when that is not what it signed for
+	listed     *wire.Snapshot // the newest accepted, in force or on its way; never changed
+	told       int64          // newest version of it that central has named
+	region     string
+	missing    []Missing
+	folder     int64 // bytes of manifests in the folder
 }
 
 // New makes an uplink. Run starts it.
@@ -180,11 +197,11 @@ func New(o Options) (*Uplink, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Blocks.Dir == "" {
-		return nil, errors.New("uplink: no folder for blocks")
+	if o.Blocks.Dir == "" || o.Blocks.Quota < 1 {
+		return nil, fmt.Errorf("uplink: blocks need a folder and a quota, not %q and %d bytes", o.Blocks.Dir, o.Blocks.Quota)
 	}
 	o.fill()
-	u := &Uplink{opt: o, id: o.Identity, fresh: make(chan struct{}, 1), packs: make(chan struct{}, 1), nudge: make(chan struct{}, 1), faults: map[Lane]Fault{}}
+	u := &Uplink{opt: o, id: o.Identity, fresh: make(chan struct{}, 1), replan: make(chan struct{}, 1), packs: make(chan struct{}, 1), nudge: make(chan struct{}, 1), faults: map[Lane]Fault{}}
 	if u.floor, err = o.Ledger.SignedTime(context.Background()); err != nil {
 		return nil, err
 	}
@@ -193,6 +210,9 @@ func New(o Options) (*Uplink, error) {
 	}
 	if issued := o.Identity.Issued(); issued.After(u.floor) {
 		u.floor = issued
+	}
+	if err := u.recall(context.Background()); err != nil {
+		return nil, err
 	}
 	u.client = newClient(base, o.Dial, o.Identity.tlsConfig(u.tlsTime))
 	return u, nil
@@ -220,6 +240,12 @@ func (o *Options) fill() {
 	if o.OnBlocks == nil {
 		o.OnBlocks = func() {}
 	}
+	if o.OnListed == nil {
+		o.OnListed = func() {}
+	}
+	if o.Held == nil {
+		o.Held = func(string) (Held, bool) { return Held{}, false }
+	}
 }
 
 // Run works until ctx ends, and returns nil then. Whatever it was doing is left so that
@@ -227,8 +253,8 @@ func (o *Options) fill() {
 func (u *Uplink) Run(ctx context.Context) error {
 	defer u.client.close()
 	var lanes sync.WaitGroup
-	j := journal{Uplink: u, at: -1, max: firstRun}
-	for name, step := range map[Lane]step{LaneJournal: j.step, LaneFeed: u.hear, LaneFiles: u.fetch, LanePeppers: u.fetchPeppers, LaneHello: u.hello} {
+	j, f := journal{Uplink: u, at: -1, max: firstRun}, files{Uplink: u}
+	for name, step := range map[Lane]step{LaneJournal: j.step, LaneFeed: u.hear, LaneFiles: f.step, LanePeppers: u.fetchPeppers, LaneHello: u.hello} {
 		lanes.Go(func() { u.work(ctx, name, step) })
 	}
 	lanes.Wait()
@@ -452,7 +478,8 @@ func (u *Uplink) Status() Status {
 	feed, err4 := u.opt.Ledger.FeedCursor(ctx)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	s := Status{Contact: u.contact, Acked: acked, Unsent: max(0, head.Seq-acked.Seq), Snapshot: snapshot, Feed: feed, Exceptions: u.exceptions, Refused: u.refused, Expires: u.id.Expires()}
+	s := Status{Contact: u.contact, Acked: acked, Unsent: max(0, head.Seq-acked.Seq), Snapshot: snapshot, Feed: feed, Exceptions: u.exceptions, Refused: u.refused, Expires: u.id.Expires(),
+		Region: u.region, Quota: u.opt.Blocks.Quota, Taken: u.folder, Missing: slices.Clone(u.missing)}
 	if u.offset != nil {
 		s.Offset, s.OffsetKnown = *u.offset, true
 	}
@@ -498,8 +525,9 @@ func (u *Uplink) hello(ctx context.Context) (rest, error) {
 		return rest{}, err
 	}
 	u.compare(head, s.Acked, a.Acked)
-	if a.Snapshot > s.Snapshot {
-		signal(u.fresh)
+	u.hearSnapshot(a.Snapshot)
+	if err := u.setRegion(a.Region); err != nil {
+		return rest{}, err
 	}
 	return rest{after: time.Duration((0.9 + 0.2*u.opt.Rand()) * float64(helloEvery))}, nil
 }

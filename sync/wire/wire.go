@@ -6,11 +6,13 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"grattoir/validate"
+	"grattoir/validate/policy"
 )
 
 // Protocol is the number both sides name in every message. Additive fields never raise it.
@@ -92,6 +94,9 @@ type HelloAnswer struct {
 	// central that sends none. It carries signed time and the allowance to a terminal
 	// that has nothing to upload.
 	Ack string `json:"ack,omitempty"`
+	// Region is where the terminal stands, "" for nowhere in particular. Blocks that were
+	// delivered there are the next it wants after those of its own packs.
+	Region string `json:"region,omitempty"`
 }
 
 // Upload sends journal lines as they were written, in order, without a gap, from the
@@ -144,6 +149,8 @@ type FeedItem struct {
 	Kind FeedKind  `json:"kind"`
 	Pack *PackItem `json:"pack,omitempty"`
 	Paid *PaidItem `json:"paid,omitempty"`
+
+	Reversal *ReversalItem `json:"reversal,omitempty"`
 }
 
 // FeedKind says what an item is about.
@@ -152,6 +159,8 @@ type FeedKind string
 const (
 	FeedPack FeedKind = "pack" // packs changed their state or owner
 	FeedPaid FeedKind = "paid" // a ticket of this terminal's packs was paid elsewhere
+
+	FeedReversal FeedKind = "reversal" // central has decided a reversal that this terminal asked for
 )
 
 // PackItem sets the state of a run of packs.
@@ -172,6 +181,15 @@ type PaidItem struct {
 	Terminal string           `json:"terminal"`
 	Number   string           `json:"number"`
 	At       string           `json:"at"`
+}
+
+// ReversalItem is central's answer to a reversal. Accepted frees the ticket for its next
+// round, which is paid online only.
+type ReversalItem struct {
+	Reversal string `json:"reversal"` // id of the request
+	Claim    string `json:"claim"`    // id of the claim that it takes back
+	Accepted bool   `json:"accepted"`
+	Reason   string `json:"reason"` // central's words, at most 200 bytes
 }
 
 // Kind is the class of an error. Clients decide by it, never by the text.
@@ -199,12 +217,64 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("central: %s: %s", e.Kind, e.Text) }
 
-// Block is a block file as the snapshot lists it.
+// Block is a block file as the snapshot lists it, with what a terminal must know to
+// choose between blocks before it has any of them.
 type Block struct {
-	SHA256   string
-	Size     int64
-	GameCode string
-	Reader   int // oldest manifest format version a reader must know
+	SHA256    string
+	Size      int64
+	GameCode  string
+	Reader    int    // oldest manifest format version a reader must know
+	FirstPack uint32 // of the packs it holds
+	LastPack  uint32
+	Published policy.Date // day on which central first published an issue of it
+	DropAfter policy.Date // last day on which it is wanted, zero while the emission is open
+	Regions   []string    // of the terminals that its packs were delivered to, sorted
+}
+
+// ValidRegion tells whether a text names a region: 1 to 16 of a-z, 0-9 and -, not
+// beginning or ending with -.
+func ValidRegion(r string) bool {
+	return len(r) >= 1 && len(r) <= 16 && strings.Trim(r, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" && strings.Trim(r, "-") == r
+}
+
+// line is the block as the snapshot's text has it; "-" stands for what there is none of.
+func (b Block) line() string {
+	drop, regions := "-", "-"
+	if !b.DropAfter.IsZero() {
+		drop = b.DropAfter.String()
+	}
+	if len(b.Regions) > 0 {
+		regions = strings.Join(slices.Compact(slices.Sorted(slices.Values(b.Regions))), ",")
+	}
+	return fmt.Sprintf("block %s %d %s %d %d %d %s %s %s\n", b.SHA256, b.Size, b.GameCode, b.Reader, b.FirstPack, b.LastPack, b.Published, drop, regions)
+}
+
+func parseBlock(line string) (b Block, err error) {
+	var published, drop, regions string
+	if _, err := fmt.Sscanf(line, "block %64s %d %s %d %d %d %s %s %s", &b.SHA256, &b.Size, &b.GameCode, &b.Reader, &b.FirstPack, &b.LastPack,
+		&published, &drop, &regions); err != nil {
+		return b, err
+	}
+	if b.LastPack < b.FirstPack {
+		return b, fmt.Errorf("packs %d to %d", b.FirstPack, b.LastPack)
+	}
+	if b.Published, err = policy.ParseDate(published); err != nil {
+		return b, err
+	}
+	if drop != "-" {
+		if b.DropAfter, err = policy.ParseDate(drop); err != nil {
+			return b, err
+		}
+	}
+	if regions != "-" {
+		b.Regions = strings.Split(regions, ",")
+	}
+	for _, r := range b.Regions {
+		if !ValidRegion(r) {
+			return b, fmt.Errorf("region %.20q", r)
+		}
+	}
+	return b, nil
 }
 
 // Snapshot is what central publishes to all terminals, signed whole. Its version only rises.
@@ -219,7 +289,7 @@ func (s Snapshot) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "grattoir snapshot v1\nversion %d\nissued %s\nblocks %d\n", s.Version, FormatTime(s.Issued), len(s.Blocks))
 	for _, x := range s.Blocks {
-		fmt.Fprintf(&b, "block %s %d %s %d\n", x.SHA256, x.Size, x.GameCode, x.Reader)
+		b.WriteString(x.line())
 	}
 	return b.String()
 }
@@ -247,8 +317,8 @@ func ParseSnapshot(text string) (Snapshot, error) {
 		return s, fmt.Errorf("snapshot: %w: %d blocks announced", ErrText, n)
 	}
 	for i := range n {
-		var x Block
-		if _, err := fmt.Sscanf(lines[4+i], "block %64s %d %s %d", &x.SHA256, &x.Size, &x.GameCode, &x.Reader); err != nil {
+		x, err := parseBlock(lines[4+i])
+		if err != nil {
 			return s, fmt.Errorf("snapshot line %d: %w: %w", 5+i, ErrText, err)
 		}
 		s.Blocks = append(s.Blocks, x)

@@ -2,11 +2,14 @@ package wire
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"grattoir/validate/policy"
 )
 
 const someHash = "58419acf6aed48966374ff1f9530890079768586a6ff1c600afd5123885703a8"
@@ -20,7 +23,7 @@ const (
 	ackVector  = "grattoir ack v1\nterminal shop-0042\nepoch 1\nseq 17\nhash " + someHash +
 		"\ntime 2026-11-30T12:00:00.123Z\nallowance 50 100000\n"
 	snapshotVector = "grattoir snapshot v1\nversion 3\nissued 2026-11-30T12:00:00.123Z\nblocks 2\n" +
-		"block " + someHash + " 761856 00399 1\nblock " + someHash + " 75000000 97180 2\n"
+		"block " + someHash + " 761856 00399 1 1 150000 2026-03-02 - bzh,idf\nblock " + someHash + " 75000000 97180 2 150001 300000 2026-11-30 2027-03-01 -\n"
 )
 
 func position() Position { return Position{Epoch: 1, Seq: 17, Hash: someHash} }
@@ -37,11 +40,13 @@ func TestSignedTextsOfVersion1(t *testing.T) {
 	if got, err := ParseAck(ackVector); err != nil || got != a {
 		t.Errorf("ack reads as %+v: %v", got, err)
 	}
-	s := Snapshot{Version: 3, Issued: at, Blocks: []Block{{someHash, 761856, "00399", 1}, {someHash, 75000000, "97180", 2}}}
+	s := Snapshot{Version: 3, Issued: at, Blocks: []Block{
+		{someHash, 761856, "00399", 1, 1, 150000, policy.Date{Year: 2026, Month: 3, Day: 2}, policy.Date{}, []string{"bzh", "idf"}},
+		{someHash, 75000000, "97180", 2, 150001, 300000, policy.Date{Year: 2026, Month: 11, Day: 30}, policy.Date{Year: 2027, Month: 3, Day: 1}, nil}}}
 	if got := s.Text(); got != snapshotVector {
 		t.Errorf("snapshot:\n%s", got)
 	}
-	if got, err := ParseSnapshot(snapshotVector); err != nil || got.Version != 3 || len(got.Blocks) != 2 || got.Blocks[0] != s.Blocks[0] || got.Blocks[1] != s.Blocks[1] {
+	if got, err := ParseSnapshot(snapshotVector); err != nil || got.Version != 3 || !reflect.DeepEqual(got.Blocks, s.Blocks) {
 		t.Errorf("snapshot reads as %+v: %v", got, err)
 	}
 }
@@ -68,12 +73,29 @@ func TestSignedTextsHaveOneForm(t *testing.T) {
 		"a block too many": {"blocks 2", "blocks 1"},
 		"a block too few":  {"blocks 2", "blocks 3"},
 		"a negative count": {"blocks 2", "blocks -2"},
-		"a tail":           {"97180 2\n", "97180 2\n\n"},
-		"no end":           {"97180 2\n", "97180 2"},
+		"a tail":           {"03-01 -\n", "03-01 -\n\n"},
+		"no end":           {"03-01 -\n", "03-01 -"},
+		"regions unsorted": {"bzh,idf", "idf,bzh"},
+		"a region twice":   {"bzh,idf", "bzh,bzh"},
+		"an empty region":  {"bzh,idf", "bzh,"},
+		"another alphabet": {"bzh,idf", "BZH,idf"},
+		"no such day":      {"2027-03-01", "2027-02-29"},
+		"no day at all":    {"2026-03-02", "-"},
+		"packs backwards":  {"150001 300000", "300000 150001"},
+		"a short line":     {" 2026-03-02 - bzh,idf", ""},
 	} {
 		text := strings.Replace(snapshotVector, change[0], change[1], 1)
 		if _, err := ParseSnapshot(text); text == snapshotVector || !errors.Is(err, ErrText) {
 			t.Errorf("snapshot with %s: %v", name, err)
+		}
+	}
+}
+
+func TestRegionsHaveShortPlainNames(t *testing.T) {
+	for r, want := range map[string]bool{"bzh": true, "fr-22": true, "a": true, "abcdefghijklmnop": true, "": false, "-": false, "-a": false, "a-": false,
+		"Bzh": false, "a,b": false, "a b": false, "é": false, "abcdefghijklmnopq": false} {
+		if ValidRegion(r) != want {
+			t.Errorf("%q: %v", r, !want)
 		}
 	}
 }

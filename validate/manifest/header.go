@@ -313,6 +313,11 @@ func (h Header) HasPack(pack uint32) bool {
 	return ok
 }
 
+// LastPack is the number of the block's last pack, which may hold fewer tickets.
+func (h Header) LastPack() uint32 {
+	return h.FirstPack + uint32((h.Tickets+int64(h.PackSize)-1)/int64(h.PackSize)) - 1
+}
+
 // Chunks is how many chunks hold the block's tags.
 func (h Header) Chunks() int { return int((h.Tickets + ChunkTickets - 1) / ChunkTickets) }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -13,18 +14,25 @@ import (
 	"grattoir/validate/ticket"
 )
 
-// Shelf is the set of blocks on a terminal. It is safe for concurrent use.
+// Shelf is the set of blocks on a terminal. It is safe for concurrent use. A block that
+// was put on it belongs to the shelf: Remove and Close close it.
 type Shelf struct {
 	mu      sync.RWMutex
-	blocks  map[string][]*Block // by game code, as printed
-	known   map[string]bool     // game codes known from a catalogue, without leading zeros
-	unread  []string            // files whose header did not verify
+	blocks  map[string][]*held // by game code, as printed; every copy, answering or not
+	known   map[string]bool    // game codes known from a catalogue, without leading zeros
+	unread  []string           // files whose header did not verify
 	layouts []ticket.Layout
+}
+
+// held is a block on the shelf. Look-ups share inUse; whoever closes the block has it alone.
+type held struct {
+	*Block
+	inUse sync.RWMutex
 }
 
 // NewShelf makes an empty shelf that reads the layouts known without a manifest.
 func NewShelf() *Shelf {
-	return &Shelf{blocks: map[string][]*Block{}, known: map[string]bool{}, layouts: ticket.Known()}
+	return &Shelf{blocks: map[string][]*held{}, known: map[string]bool{}, layouts: ticket.Known()}
 }
 
 // ErrOverlap means that two blocks claim the same packs of one game code. Both stay on
@@ -32,36 +40,106 @@ func NewShelf() *Shelf {
 // here can tell which file is theirs.
 var ErrOverlap = errors.New("two blocks claim the same packs")
 
-// Put adds an open block. A newer issue of a block takes the place of the older one,
-// and a whole copy that of a damaged one. ErrOverlap is a warning: the block is added.
+// Put adds an open block. Of several copies of one block the newest issue answers, and
+// of one issue a whole copy before a damaged one; the others stay in reserve until they
+// are removed. ErrOverlap is a warning: the block is added.
 func (s *Shelf) Put(b *Block) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := b.Header
 	var overlaps error
-	for i, old := range s.blocks[h.GameCode] {
-		switch {
-		case old.Header.Block == h.Block:
-			if old.Header.Serial < h.Serial || old.Header.Serial == h.Serial && old.Damage() != nil && b.Damage() == nil {
-				s.blocks[h.GameCode][i] = b
-			}
-			return nil
-		case overlap(old.Header, h):
+	for _, old := range s.blocks[h.GameCode] {
+		if contradicts(old.Block, b) {
 			overlaps = fmt.Errorf("%w: block %v and block %v, game code %s: take the wrong file away", ErrOverlap, h.Block, old.Header.Block, h.GameCode)
 		}
 	}
-	s.blocks[h.GameCode] = append(s.blocks[h.GameCode], b)
+	s.blocks[h.GameCode] = append(s.blocks[h.GameCode], &held{Block: b})
 	if !slices.ContainsFunc(s.layouts, h.Layout.Equal) {
-		s.layouts = append(s.layouts, h.Layout)
+		s.layouts = append(s.layouts, h.Layout) // it stays: a code in it is not misread because its block has gone
 	}
 	return overlaps
 }
 
-func overlap(a, b Header) bool {
-	last := func(h Header) uint32 {
-		return h.FirstPack + uint32((h.Tickets+int64(h.PackSize)-1)/int64(h.PackSize)) - 1
+// Remove takes a block off the shelf, waits for the look-ups that are under way in it,
+// and closes it. Scans of other blocks, and new ones of this block, wait for nothing. A
+// block that is not on the shelf is left alone.
+func (s *Shelf) Remove(b *Block) error {
+	gone := s.take(b)
+	if gone == nil {
+		return nil
 	}
-	return a.FirstPack <= last(b) && b.FirstPack <= last(a)
+	gone.inUse.Lock()
+	defer gone.inUse.Unlock()
+	return gone.Close()
+}
+
+func (s *Shelf) take(b *Block) *held {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	code := b.Header.GameCode
+	at := slices.IndexFunc(s.blocks[code], func(h *held) bool { return h.Block == b })
+	if at < 0 {
+		return nil
+	}
+	gone := s.blocks[code][at]
+	if s.blocks[code] = slices.Delete(s.blocks[code], at, at+1); len(s.blocks[code]) == 0 {
+		delete(s.blocks, code)
+		s.known[strings.TrimLeft(code, "0")] = true // the game exists, though its block is gone
+	}
+	return gone
+}
+
+// Close removes every block.
+func (s *Shelf) Close() error {
+	var errs []error
+	for _, b := range s.all() {
+		errs = append(errs, s.Remove(b))
+	}
+	return errors.Join(errs...)
+}
+
+// better tells whether copy a of a block answers rather than its copy b.
+func better(a, b *Block) bool {
+	if a.Header.Serial != b.Header.Serial {
+		return a.Header.Serial > b.Header.Serial
+	}
+	return b.Damage() != nil && a.Damage() == nil
+}
+
+// reserve tells whether another copy of b's block answers in its place. Of equal copies
+// the one put first answers.
+func reserve(b *held, list []*held) bool {
+	before := true
+	for _, other := range list {
+		switch {
+		case other == b:
+			before = false
+		case other.Header.Block != b.Header.Block:
+		case better(other.Block, b.Block) || before && !better(b.Block, other.Block):
+			return true
+		}
+	}
+	return false
+}
+
+// contradicts tells whether two different blocks of one game code claim the same packs.
+func contradicts(a, b *Block) bool {
+	return a.Header.Block != b.Header.Block && a.Header.FirstPack <= b.Header.LastPack() && b.Header.FirstPack <= a.Header.LastPack()
+}
+
+// Overlaps lists the pairs of answering blocks that claim the same packs. Only a person
+// can tell which of the two files is the wrong one.
+func (s *Shelf) Overlaps() [][2]*Block {
+	var pairs [][2]*Block
+	list := s.Blocks()
+	for i, a := range list {
+		for _, b := range list[:i] {
+			if a.Header.GameCode == b.Header.GameCode && contradicts(a, b) {
+				pairs = append(pairs, [2]*Block{b, a})
+			}
+		}
+	}
+	return pairs
 }
 
 // Unreadable notes the files whose header could not be read, so that a ticket which no
@@ -97,7 +175,7 @@ func (s *Shelf) Read(scan string, aim byte) (ticket.Code, error) {
 	found := codes[0]
 	hits := 0
 	for _, c := range codes {
-		if slices.ContainsFunc(s.blocks[c.Game], func(b *Block) bool { return b.Header.HasPack(c.Pack) && b.Header.Layout.Equal(c.Layout) }) {
+		if slices.ContainsFunc(s.blocks[c.Game], func(b *held) bool { return b.Header.HasPack(c.Pack) && b.Header.Layout.Equal(c.Layout) }) {
 			found = c
 			hits++
 		}
@@ -108,17 +186,35 @@ func (s *Shelf) Read(scan string, aim byte) (ticket.Code, error) {
 	return found, nil
 }
 
-// Blocks lists the blocks by game code and first pack.
+// Blocks lists the blocks that answer, by game code and first pack. One may be removed
+// and closed at any time: ask them for what is in memory, never for a ticket.
 func (s *Shelf) Blocks() []*Block {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var all []*Block
 	for _, list := range s.blocks {
-		all = append(all, list...)
+		for _, b := range list {
+			if !reserve(b, list) {
+				all = append(all, b.Block)
+			}
+		}
 	}
 	slices.SortFunc(all, func(a, b *Block) int {
-		return cmp.Or(cmp.Compare(a.Header.GameCode, b.Header.GameCode), cmp.Compare(a.Header.FirstPack, b.Header.FirstPack))
+		return cmp.Or(cmp.Compare(a.Header.GameCode, b.Header.GameCode), cmp.Compare(a.Header.FirstPack, b.Header.FirstPack), cmp.Compare(a.path, b.path))
 	})
+	return all
+}
+
+// all lists every copy.
+func (s *Shelf) all() []*Block {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var all []*Block
+	for _, list := range s.blocks {
+		for _, b := range list {
+			all = append(all, b.Block)
+		}
+	}
 	return all
 }
 
@@ -131,6 +227,7 @@ func (s *Shelf) Open(ctx context.Context, c ticket.Code) (validate.Opened, error
 		o.Finding = none
 		return o, err
 	}
+	defer b.inUse.RUnlock()
 	h := b.Header
 	o.Block, o.Game, o.GameName, o.Emission, o.Number = h.Block, h.Game, h.Name, h.Emission, h.Number
 	o.Currency, o.Scaled, o.Internet, o.Weak = h.Currency, h.Scaled, h.Internet, h.Weak()
@@ -159,25 +256,28 @@ func (s *Shelf) Open(ctx context.Context, c ticket.Code) (validate.Opened, error
 	return o, err
 }
 
-// find returns the one block with the code's pack, or why there is none to ask.
-func (s *Shelf) find(c ticket.Code) (found *Block, none validate.Finding, err error) {
+// find returns the one block with the code's pack, kept from closing until its inUse is
+// released, or why there is none to ask.
+func (s *Shelf) find(c ticket.Code) (found *held, none validate.Finding, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	for _, b := range s.blocks[c.Game] {
-		if !b.Header.HasPack(c.Pack) {
+	list := s.blocks[c.Game]
+	for _, b := range list {
+		if !b.Header.HasPack(c.Pack) || reserve(b, list) {
 			continue
 		}
 		if found != nil {
-			return nil, validate.Damaged, fmt.Errorf("ticket %v: %w", c, ErrOverlap)
+			return nil, validate.Damaged, fmt.Errorf("ticket %v: %w: %s and %s", c, ErrOverlap, filepath.Base(found.path), filepath.Base(b.path))
 		}
 		found = b
 	}
 	switch {
 	case found != nil:
+		found.inUse.RLock() // never waits: who closes a block has taken it out of the list before
 		return found, "", nil
 	case len(s.unread) > 0:
 		return nil, validate.Damaged, fmt.Errorf("ticket %v: %w: %d files have no readable header", c, ErrDamaged, len(s.unread))
-	case len(s.blocks[c.Game]) > 0 || s.known[strings.TrimLeft(c.Game, "0")]:
+	case len(list) > 0 || s.known[strings.TrimLeft(c.Game, "0")]:
 		return nil, validate.NoBlock, nil
 	}
 	return nil, validate.NoGame, nil

@@ -70,24 +70,46 @@ func (p Policy) ConfirmsCash(a money.Amount) bool {
 	return p.ConfirmCashPrize > 0 && a >= p.ConfirmCashPrize
 }
 
+// ConfirmsCashTotal tells whether the total of a batch asks the clerk to confirm the cash.
+func (p Policy) ConfirmsCashTotal(total money.Amount) bool {
+	return p.ConfirmCashTotal > 0 && total >= p.ConfirmCashTotal
+}
+
+// AsksIdentityTotal tells whether the total of a transaction of so many prizes needs the
+// winner's identity: from one limit on for any, over a lower one for several.
+func (p Policy) AsksIdentityTotal(total money.Amount, prizes int) bool {
+	return p.AsksIdentity(total) || prizes > 1 && p.IdentityTotalOver > 0 && total > p.IdentityTotalOver
+}
+
 // AsksIdentity tells whether one prize needs the winner's identity: at the limit, not only above it.
 func (p Policy) AsksIdentity(a money.Amount) bool {
 	return p.IdentityPrize > 0 && a >= p.IdentityPrize
 }
 
 // ClaimPeriodOver tells whether, at a trusted time, the prizes of an emission closed
-// on a date can no longer be claimed. The day is the day in Paris.
+// on a date can no longer be claimed. The day is the day in Paris. A policy that sets no
+// claim period ends none.
 func (p Policy) ClaimPeriodOver(closed Date, trusted time.Time) bool {
-	return !p.unlimited && LastClaimDay(closed, p.ClaimDays).Before(DateOf(trusted.In(paris())))
+	return !p.unlimited && p.ClaimDays > 0 && LastClaimDay(closed, p.ClaimDays).Before(dayInParis(trusted))
 }
 
-// paris is the zone of the claim period. Where the machine lacks the zone's rules
-// it falls an hour short: UTC-1 ends the day later than Paris does, so nobody loses a right.
-func paris() *time.Location {
-	if loc, err := time.LoadLocation("Europe/Paris"); err == nil {
-		return loc
+// dayInParis is the calendar day in Paris at t: an hour ahead of UTC, two from the last
+// Sunday of March to that of October, changing at 01:00 UTC (directive 2000/84/EC; so
+// since 1996). It is computed, because a machine with old zone files, or none, would end
+// the period of somebody's prize at another hour.
+func dayInParis(t time.Time) Date {
+	t = t.UTC()
+	ahead := time.Hour
+	if !t.Before(lastSunday(t.Year(), time.March)) && t.Before(lastSunday(t.Year(), time.October)) {
+		ahead = 2 * time.Hour
 	}
-	return time.FixedZone("UTC-1", -3600)
+	return DateOf(t.Add(ahead))
+}
+
+// lastSunday is 01:00 UTC on the last Sunday of a month of 31 days.
+func lastSunday(year int, month time.Month) time.Time {
+	end := time.Date(year, month, 31, 1, 0, 0, 0, time.UTC)
+	return end.AddDate(0, 0, -int(end.Weekday()))
 }
 
 // Date is a calendar day with no zone. The zero Date is no date.
@@ -125,9 +147,10 @@ func (d Date) Before(e Date) bool { return d.noon().Before(e.noon()) }
 
 func (d Date) noon() time.Time { return time.Date(d.Year, d.Month, d.Day, 12, 0, 0, 0, time.UTC) }
 
-// LastClaimDay is the last day on which a prize of an emission may be claimed: the
-// days run from the closing notice, inclusive; a last day that is a Sunday or a
-// French public holiday moves to the next working day (règlement général, article 10).
+// LastClaimDay is the last day, itself included, on which a prize of an emission may be
+// claimed: so many days after that of the closing notice; a last day that is a Sunday or
+// a French public holiday moves to the next day that is neither (règlement général,
+// article 10). It moves by two days at most, as 8 May 2027, a Saturday, to the 10th.
 func LastClaimDay(closed Date, days int) Date {
 	last := closed.Add(days)
 	for last.noon().Weekday() == time.Sunday || Holiday(last) {
@@ -136,8 +159,9 @@ func LastClaimDay(closed Date, days int) Date {
 	return last
 }
 
-// Holiday tells whether d is a public holiday in all of metropolitan France
-// (Code du travail, article L3133-1).
+// Holiday tells whether d is a public holiday in all of metropolitan France (Code du
+// travail, article L3133-1). Good Friday and 26 December, which are holidays in Alsace and
+// Moselle alone, and those of overseas are none here: the period ends on one day for all.
 func Holiday(d Date) bool {
 	switch (Date{0, d.Month, d.Day}) {
 	case Date{0, time.January, 1}, Date{0, time.May, 1}, Date{0, time.May, 8}, Date{0, time.July, 14},
@@ -148,8 +172,8 @@ func Holiday(d Date) bool {
 	return d == easter.Add(1) || d == easter.Add(39) || d == easter.Add(50)
 }
 
-// Easter is Easter Sunday of a year of the Gregorian calendar, by the method
-// published anonymously in Nature, 20 April 1876.
+// Easter is Easter Sunday of a year of the Gregorian calendar, by the method of Nature,
+// 20 April 1876, as the New Scientist shortened it on 30 March 1961.
 func Easter(year int) Date {
 	a, b, c := year%19, year/100, year%100
 	d, e := b/4, b%4

@@ -3,6 +3,8 @@ package terminaltest
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,6 +21,8 @@ var (
 	ErrPaid = errors.New("the ticket is paid already")
 	// ErrAllowance means that the claim would exceed the allowance.
 	ErrAllowance = errors.New("the allowance is spent")
+	// ErrShift means that a shift is open, or none.
+	ErrShift = errors.New("a shift is open, or none is")
 	// ErrNotFound means that the ledger has no such entry.
 	ErrNotFound = errors.New("no such entry")
 )
@@ -35,6 +39,10 @@ type Ledger struct {
 	allowance int64 // claims above acked, 0 for no bound
 	attempts  map[validate.TicketKey]int
 	rounds    map[validate.TicketKey]int
+	shift     *validate.Shift
+	closings  []validate.Closing
+	reversals []validate.Reversal
+	training  bool
 	writing   error // what Writable and Record answer
 	reading   error // what every question answers
 }
@@ -158,6 +166,8 @@ func (l *Ledger) Record(_ context.Context, c validate.Claim) (validate.Receipt, 
 	r := validate.Receipt{Claim: c, Number: validate.EntryNumber{Epoch: 1, Seq: int64(len(l.entries)) + 1}, Terminal: l.terminal,
 		At: l.now(), Print: validate.Sending, Copies: 1}
 	r.Secret = ticket.Code{} // a ledger forgets it too
+	hash := sha256.Sum256(fmt.Appendf(nil, "%v %+v", r.Number, r.Claim))
+	r.Hash = hex.EncodeToString(hash[:])
 	l.entries = append(l.entries, r)
 	return r, nil
 }
@@ -202,6 +212,105 @@ func (l *Ledger) BeginCopy(_ context.Context, n validate.EntryNumber) (validate.
 // AppendReprint is BeginCopy: the fake keeps no journal of who asked.
 func (l *Ledger) AppendReprint(ctx context.Context, n validate.EntryNumber, _, _ string) (validate.Receipt, error) {
 	return l.BeginCopy(ctx, n)
+}
+
+// Shift is the open shift.
+func (l *Ledger) Shift(context.Context) (*validate.Shift, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.shift, l.reading
+}
+
+// OpenShift opens a shift where none is open.
+func (l *Ledger) OpenShift(_ context.Context, operator string, float money.Amount, currency string) (validate.Shift, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := cmp.Or(l.writing, l.reading); err != nil {
+		return validate.Shift{}, err
+	}
+	if l.shift != nil {
+		return *l.shift, ErrShift
+	}
+	l.shift = &validate.Shift{Number: int64(len(l.closings)) + 1, Operator: operator, Float: float, Currency: currency, Opened: l.now()}
+	return *l.shift, nil
+}
+
+// X reports the claims of the ledger, whatever the kind.
+func (l *Ledger) X(_ context.Context, kind validate.ClosingKind) (validate.Closing, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if kind == validate.ShiftClosing && l.shift == nil {
+		return validate.Closing{}, ErrShift
+	}
+	c := validate.Closing{ClosingFacts: validate.ClosingFacts{Kind: kind, Number: int64(len(l.closings)) + 1}, Terminal: l.terminal, At: l.now()}
+	var paid validate.Sum
+	for _, r := range l.entries {
+		paid.Count, paid.Money = paid.Count+1, paid.Money+r.Amount
+	}
+	c.Totals = []validate.Totals{{Currency: "EUR", Paid: paid}}
+	return c, l.reading
+}
+
+// Z keeps the report as a closing, and ends the shift where it is of one.
+func (l *Ledger) Z(ctx context.Context, kind validate.ClosingKind, operator string) (validate.Closing, error) {
+	c, err := l.X(ctx, kind)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := cmp.Or(err, l.writing); err != nil {
+		return c, err
+	}
+	c.Operator, c.Entry = operator, validate.EntryNumber{Epoch: 1, Seq: int64(len(l.entries) + len(l.closings) + 1)}
+	l.closings = append(l.closings, c)
+	if kind == validate.ShiftClosing {
+		l.shift = nil
+	}
+	return c, nil
+}
+
+// RequestReversal keeps the request.
+func (l *Ledger) RequestReversal(_ context.Context, r validate.Reversal) (validate.Reversal, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.Number.Seq < 1 || r.Number.Seq > int64(len(l.entries)) {
+		return r, ErrNotFound
+	}
+	r.State = validate.ReversalRequested
+	l.reversals = append(l.reversals, r)
+	return r, l.writing
+}
+
+// Reversals lists what was asked for.
+func (l *Ledger) Reversals() []validate.Reversal {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.reversals)
+}
+
+// Training tells what SetTraining said last.
+func (l *Ledger) Training() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.training
+}
+
+// SetTraining stores the mode.
+func (l *Ledger) SetTraining(_ context.Context, on bool, _ string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.writing == nil {
+		l.training = on
+	}
+	return l.writing
+}
+
+// History gives the newest claims.
+func (l *Ledger) History(ctx context.Context, n int) ([]validate.Transaction, error) {
+	list, err := l.Last(ctx, n)
+	var out []validate.Transaction
+	for _, r := range list {
+		out = append(out, validate.Transaction{Entry: r.Number, At: r.At, Claim: &r})
+	}
+	return out, err
 }
 
 func (l *Ledger) edit(n validate.EntryNumber, change func(*validate.Receipt) error) error {

@@ -12,12 +12,13 @@ import (
 
 // Printer keeps the slips it printed. It is ready at first and answers Printed.
 type Printer struct {
-	mu      sync.Mutex
-	fault   *terminal.Fault
-	paused  bool
-	level   validate.PrintState
-	slips   []validate.Receipt
-	changed chan struct{} // closed at every change of the above
+	mu       sync.Mutex
+	fault    *terminal.Fault
+	paused   bool
+	level    validate.PrintState
+	slips    []validate.Receipt
+	closings []validate.Closing
+	changed  chan struct{} // closed at every change of the above
 }
 
 // NewPrinter makes a printer that is ready.
@@ -88,6 +89,26 @@ func (p *Printer) Changed() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.changed
+}
+
+// PrintClosing keeps the slip of a closing.
+func (p *Printer) PrintClosing(_ context.Context, c validate.Closing) (validate.PrintState, error) {
+	if f := p.Ready(); f != nil {
+		return validate.Held, fmt.Errorf("printer fault %s: nothing was sent", f.Code)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closings = append(p.closings, c)
+	close(p.changed)
+	p.changed = make(chan struct{})
+	return p.level, nil
+}
+
+// Closings lists the slips of closings, in their order.
+func (p *Printer) Closings() []validate.Closing {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.closings)
 }
 
 // Print keeps the slip. A fault at its beginning gives Held: nothing was sent. A pause

@@ -41,7 +41,9 @@ func TestFakesPayOneTicketOnce(t *testing.T) {
 	won := code(t, 123, 17, secret)
 	shelf.Add(won, winner())
 	counter := terminal.New(terminal.Options{Name: "T1", Shelf: shelf, Ledger: ledger, Printer: printer, Central: terminaltest.NewCentral(),
-		Policy: policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 30000, ClaimDays: 30}, Now: now, Trusted: now, Log: slog.New(slog.DiscardHandler)})
+		Policy: func() policy.Policy {
+			return policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 30000, ClaimDays: 30}
+		}, Now: now, Trusted: now, Log: slog.New(slog.DiscardHandler)})
 	done := make(chan struct{})
 	go func() { defer close(done); counter.Run(ctx) }()
 	defer func() { cancel(); <-done }()
@@ -61,6 +63,9 @@ func TestFakesPayOneTicketOnce(t *testing.T) {
 	}
 	if n := len(ledger.Claims()); n != 1 || len(slips) != 1 || slips[0].Copies != 1 {
 		t.Errorf("%d claims and %d slips, want one of each", n, len(slips))
+	}
+	if h := slips[0].Hash; len(h) != 64 || h != ledger.Claims()[0].Hash {
+		t.Errorf("the slip's entry has the hash %q", h)
 	}
 	if v := counter.Check(ctx, terminal.Scan{Text: won.Digits()}); v.Verdict.Reason != validate.AlreadyPaidHere {
 		t.Errorf("the second check gives %s", v.Verdict.Reason)

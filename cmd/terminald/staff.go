@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"grattoir/cmd/internal/cli"
+	"grattoir/cmd/internal/uptime"
+	"grattoir/configs"
+	"grattoir/device/terminal"
+	"grattoir/sync/ledger"
+	"grattoir/sync/ledger/people"
+	"grattoir/validate"
+	"grattoir/validate/money"
+)
+
+// journal is the ledger as the counter takes it.
+type journal struct{ *ledger.Ledger }
+
+// Writable leaves training to the counter, which plays payments then; Record refuses them
+// all the same.
+func (j journal) Writable() error {
+	if err := j.Ledger.Writable(); !errors.Is(err, ledger.ErrTraining) {
+		return err
+	}
+	return nil
+}
+
+// Z ends a period, named by the device's date.
+func (j journal) Z(ctx context.Context, kind validate.ClosingKind, operator string) (validate.Closing, error) {
+	return j.Ledger.Z(ctx, kind, ledger.Ending{Operator: operator})
+}
+
+// crew are the operators and the register of identities, as far as the configuration has them.
+type crew struct {
+	staff    *people.Staff    // nil without sign_on
+	register *people.Register // nil without a register key
+	span     time.Duration    // how far back payments to one person are linked
+	term     time.Duration    // how long a record may be kept here
+	log      *slog.Logger
+}
+
+func openCrew(ctx context.Context, c configs.Terminal, trusted func() time.Time, log *slog.Logger) (*crew, error) {
+	boot, err := uptime.Boot()
+	if err != nil {
+		return nil, err
+	}
+	moment := func() ledger.Moment {
+		return ledger.Moment{Boot: boot, Mono: uptime.Since(), Device: time.Now(), Trusted: trusted()}
+	}
+	w := &crew{span: time.Duration(c.Register.SpanHours) * time.Hour, term: time.Duration(c.Register.KeepDays) * 24 * time.Hour, log: log}
+	if c.SignOn {
+		w.staff, err = people.Open(ctx, people.Options{Path: c.People(), Terminal: c.Name, Moment: moment, AutoLock: time.Duration(c.AutoLockMinutes) * time.Minute})
+		if err != nil {
+			return nil, fmt.Errorf("operators: %w", err)
+		}
+	}
+	if c.Register.Key == "" {
+		return w, nil
+	}
+	text, err := cli.ReadBounded(c.Register.Key, 4<<10)
+	if err != nil {
+		return nil, errors.Join(cli.Exit(cli.Usage, fmt.Errorf("register.key: %w", err)), w.close())
+	}
+	key, err := people.ParseRegisterKey(string(text))
+	if err != nil {
+		return nil, errors.Join(cli.Exit(cli.Usage, fmt.Errorf("register.key %s: %w", c.Register.Key, err)), w.close())
+	}
+	w.register, err = people.OpenRegister(ctx, people.RegisterOptions{Path: c.RegisterFile(), Terminal: c.Name, Moment: moment, Key: key})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("register of identities: %w", err), w.close())
+	}
+	return w, nil
+}
+
+func (w *crew) close() error {
+	var errs []error
+	if w.staff != nil {
+		errs = append(errs, w.staff.Close())
+	}
+	if w.register != nil {
+		errs = append(errs, w.register.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// join gives the counter its staff and register; a nil of theirs must stay a nil of the counter's.
+func (w *crew) join(o *terminal.Options) {
+	if w.staff != nil {
+		o.Staff = deskStaff{w.staff}
+	}
+	if w.register != nil {
+		o.Register = deskRegister{w.register, w.span}
+	}
+}
+
+// run locks the idle counter, and erases records whose term has passed, until ctx ends.
+func (w *crew) run(ctx context.Context) error {
+	ended := make(chan error, 1)
+	if w.staff != nil {
+		go func() { ended <- w.staff.Run(ctx) }()
+	} else {
+		ended <- nil
+	}
+	for w.register != nil && ctx.Err() == nil {
+		if n, err := w.register.Erase(ctx, w.span, w.term); err != nil && ctx.Err() == nil {
+			w.log.Error("register of identities", "err", err)
+		} else if n > 0 {
+			w.log.Info("identities erased", "records", n)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Hour):
+		}
+	}
+	if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// denied words an error of the people package for the counter.
+func denied(err error) error {
+	if err == nil {
+		return nil
+	}
+	m := people.Explain(err)
+	return &terminal.Denied{Fault: terminal.Fault{Code: m.Code, ClerkFR: m.ClerkFR, ClerkEN: m.ClerkEN, Technician: m.Technician}, Err: err}
+}
+
+// deskStaff is the operators as the counter takes them.
+type deskStaff struct{ *people.Staff }
+
+func session(x people.Session) terminal.Session {
+	return terminal.Session{Operator: x.Operator, Name: x.Name, Role: string(x.Role), Since: x.Since, Locked: x.Locked, Float: x.Float, Currency: x.Currency}
+}
+
+func credentials(c terminal.Credentials) (people.Credentials, error) {
+	pin, err := people.ParsePIN(c.PIN)
+	return people.Credentials{Operator: c.Operator, PIN: pin}, err
+}
+
+// Session is who is signed on.
+func (s deskStaff) Session() (*terminal.Session, <-chan struct{}) {
+	x, changed := s.Staff.Session()
+	if x == nil {
+		return nil, changed
+	}
+	out := session(*x)
+	return &out, changed
+}
+
+// Acting is who may act now.
+func (s deskStaff) Acting() (terminal.Session, error) {
+	x, err := s.Staff.Acting()
+	return session(x), denied(err)
+}
+
+// SignOn begins a session.
+func (s deskStaff) SignOn(ctx context.Context, who terminal.Credentials, float money.Amount, currency string) (terminal.Session, error) {
+	c, err := credentials(who)
+	if err != nil {
+		return terminal.Session{}, denied(err)
+	}
+	x, err := s.Staff.SignOn(ctx, c, float, currency)
+	return session(x), denied(err)
+}
+
+// SignOff ends the session of whoever may act.
+func (s deskStaff) SignOff(ctx context.Context) (terminal.Session, error) {
+	x, err := s.Staff.SignOff(ctx)
+	return session(x), denied(err)
+}
+
+// EndSession ends the session with a manager's PIN.
+func (s deskStaff) EndSession(ctx context.Context, manager terminal.Credentials) (terminal.Session, error) {
+	c, err := credentials(manager)
+	if err != nil {
+		return terminal.Session{}, denied(err)
+	}
+	x, err := s.Staff.EndSession(ctx, c)
+	return session(x), denied(err)
+}
+
+// Unlock opens the counter with the PIN of whoever is signed on.
+func (s deskStaff) Unlock(ctx context.Context, pin string) (terminal.Session, error) {
+	p, err := people.ParsePIN(pin)
+	if err != nil {
+		return terminal.Session{}, denied(err)
+	}
+	x, err := s.Reopen(ctx, p)
+	return session(x), denied(err)
+}
+
+// Approve takes a manager's PIN for one act. The machine's owner is nobody here.
+func (s deskStaff) Approve(ctx context.Context, act terminal.Approval, about string, by terminal.Credentials) (string, error) {
+	c, err := credentials(by)
+	if err != nil {
+		return "", denied(err)
+	}
+	id, err := s.Staff.Approve(ctx, people.Act(act), about, c)
+	return id, denied(err)
+}
+
+// deskRegister is the register as the counter takes it.
+type deskRegister struct {
+	*people.Register
+	span time.Duration
+}
+
+// Record stores whom the payments are made to, after it has looked what the same person
+// was paid before.
+func (r deskRegister) Record(ctx context.Context, operator string, who validate.Identification, payments []validate.Identified) (money.Amount, error) {
+	id := people.Identity{Surname: who.Surname, FirstNames: who.FirstNames, Born: who.Born, BirthPlace: who.BirthPlace, Address: who.Address,
+		Document: people.Kind(strings.TrimSpace(who.Document)), Number: who.Number, IssuedBy: who.IssuedBy, ValidTo: who.ValidTo}
+	if operator == "" {
+		operator = "nobody" // a terminal without sign-on
+	}
+	person, err := r.Person(id)
+	if err != nil {
+		return 0, denied(err)
+	}
+	var list []people.Payment
+	for _, p := range payments {
+		list = append(list, people.Payment{Claim: p.Claim, Amount: p.Amount, Currency: p.Currency})
+	}
+	linked, err := r.Linked(ctx, operator, person, payments[0].Currency, r.span)
+	if err != nil {
+		return 0, denied(err)
+	}
+	_, err = r.Register.Record(ctx, operator, id, list)
+	return linked.Sum, denied(err)
+}

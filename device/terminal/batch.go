@@ -1,0 +1,153 @@
+package terminal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"grattoir/validate"
+	"grattoir/validate/money"
+	"grattoir/validate/policy"
+)
+
+// MaxBatch is how many tickets of one customer are paid together.
+const MaxBatch = 10
+
+// Batch is several tickets of one customer: each has its own verdict and claim, and they
+// share one total, whose thresholds count beside those of each prize.
+type Batch struct {
+	ID       string
+	Views    []View // in the order of their scans
+	Prizes   int    // how many of them can be paid
+	Total    money.Amount
+	Currency string
+	Needs    []validate.Need
+	Paid     bool         // done: what could be paid is paid
+	Linked   money.Amount // what the same person was paid before, once identified
+}
+
+var (
+	// ErrBatch means that tickets are being collected, and are paid or given up together.
+	ErrBatch = errors.New("a batch is open: pay it, or end it")
+	// ErrNoBatch means that no batch of this name is open.
+	ErrNoBatch = errors.New("no such batch is open")
+)
+
+// BeginBatch starts collecting: every ticket that is checked from now on joins the batch,
+// until it is paid or ended.
+func (t *Terminal) BeginBatch() (Batch, error) {
+	t.act.Lock()
+	defer t.act.Unlock()
+	state, _ := t.State()
+	if b := state.Batch; b != nil && !b.Paid && len(b.Views) > 0 {
+		return *b, ErrBatch
+	}
+	b := Batch{ID: t.newID(), Currency: t.opt.Currency, Needs: []validate.Need{}}
+	t.change(func(s *State) { s.Batch, s.View = &b, View{Stage: Idle, At: t.opt.Now()} })
+	return b, nil
+}
+
+// EndBatch gives the batch up. What it paid stays paid.
+func (t *Terminal) EndBatch(id string) error {
+	t.act.Lock()
+	defer t.act.Unlock()
+	state, _ := t.State()
+	if state.Batch == nil || state.Batch.ID != id {
+		return ErrNoBatch
+	}
+	t.change(func(s *State) { s.Batch, s.View = nil, View{Stage: Idle, At: t.opt.Now()} })
+	return nil
+}
+
+// join adds a checked ticket to the open batch. The same ticket again takes its earlier
+// place; a misread joins nothing. The lock of acts is held.
+func (t *Terminal) join(v *View) {
+	state, _ := t.State()
+	b := state.Batch
+	if b == nil || b.Paid || v.Stage != Verdict || v.Code.Game == "" {
+		return
+	}
+	views := slices.Clone(b.Views)
+	at := slices.IndexFunc(views, func(o View) bool {
+		return o.Code.Game == v.Code.Game && o.Code.Pack == v.Code.Pack && o.Code.Number == v.Code.Number && o.Code.Layout.Equal(v.Code.Layout)
+	})
+	switch {
+	case at >= 0:
+		views[at] = *v
+	case len(views) == MaxBatch:
+		v.Detail = fmt.Sprintf("the batch has its %d tickets: pay it first, then scan this one again", MaxBatch)
+		return
+	default:
+		views = append(views, *v)
+	}
+	next := *b
+	next.Views = views
+	t.showBatch(sum(next, v.policy))
+}
+
+// sum works out what a batch comes to under a policy. One that does not add up needs everything.
+func sum(b Batch, p policy.Policy) Batch {
+	var prizes []money.Amount
+	for _, v := range b.Views {
+		if v.Stage == Verdict && v.Verdict.Outcome == validate.Pay {
+			prizes = append(prizes, *v.Verdict.AmountMinor)
+		}
+	}
+	b.Prizes = len(prizes)
+	var err error
+	if b.Needs, b.Total, err = validate.BatchNeeds(prizes, p); err != nil {
+		b.Needs = []validate.Need{validate.ConfirmCash, validate.Identity}
+	}
+	return b
+}
+
+func (t *Terminal) showBatch(b Batch) { t.change(func(s *State) { s.Batch = &b }) }
+
+// PayBatch pays what can be paid of the batch: each ticket is decided again and has a
+// claim of its own, and one that no longer may be paid keeps its verdict and stops no
+// other. It answers a second call with the first one's result. The errors are
+// ErrNoBatch, ErrNeeds and *Denied; nothing was paid then.
+func (t *Terminal) PayBatch(ctx context.Context, id string, c Confirmed) (Batch, error) {
+	ctx = context.WithoutCancel(ctx)
+	t.act.Lock()
+	defer t.act.Unlock()
+	state, _ := t.State()
+	if state.Batch == nil || state.Batch.ID != id || id == "" {
+		return Batch{}, ErrNoBatch
+	}
+	b := *state.Batch
+	if b.Paid {
+		return b, nil
+	}
+	operator, err := t.acting()
+	if err != nil {
+		return b, err
+	}
+	b.Views = slices.Clone(b.Views)
+	limits := t.policy()
+	for i := range b.Views {
+		v := &b.Views[i]
+		v.policy = limits
+		v.Verdict = t.decide(ctx, v, true)
+	}
+	b = sum(b, limits)
+	t.showBatch(b)
+	if err := unmet(b.Needs, c); err != nil {
+		return b, err
+	}
+	if b.Linked, err = t.identify(ctx, operator, b.Needs, c, b.Views); err != nil {
+		return b, err
+	}
+	for i := range b.Views {
+		if v := &b.Views[i]; v.Verdict.Outcome == validate.Pay {
+			t.commit(ctx, v, operator)
+			t.showBatch(b)
+		}
+	}
+	b.Paid = true
+	t.showBatch(b)
+	t.opt.Step("batch-paid")
+	t.wakePrinting()
+	return b, nil
+}

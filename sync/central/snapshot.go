@@ -1,0 +1,260 @@
+package central
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"grattoir/sync/wire"
+	"grattoir/validate"
+	"grattoir/validate/policy"
+)
+
+// dropGrace is how many days terminals keep a block after the last day on which its
+// prizes can be claimed: a ticket that comes late, or a dispute about one that was
+// refused on the last day, still gets its reason at the counter instead of "block not
+// here". Two months is what a shop's settlement and a written complaint take.
+const dropGrace = 60
+
+// ClosingNotice is the end of an emission's sale and what follows from it. Dates are
+// days as 2001-04-01, all but the names are zero for an emission that is open.
+type ClosingNotice struct {
+	Game      string `json:"game"`
+	Emission  string `json:"emission"`
+	Closed    string `json:"closed"`
+	ClaimDays int    `json:"claim_days"`
+	LastClaim string `json:"last_claim"` // last day of the claim period
+	DropAfter string `json:"drop_after"` // last day on which terminals keep its blocks
+	Blocks    int    `json:"blocks"`     // published blocks of the emission
+}
+
+// CloseEmission enters an emission's closing notice, or changes its date; the zero Date
+// takes it back. Terminals drop the emission's blocks a grace after the claim period of
+// claimDays (règlement général, article 10: 30). A date so long ago that they would drop
+// them at once is refused unless past says that it is meant. The errors are ErrRefused
+// and, where no block of the emission is published, ErrNotFound.
+func (c *Central) CloseEmission(ctx context.Context, game, emission string, on policy.Date, claimDays int, past bool) (ClosingNotice, error) {
+	n := ClosingNotice{Game: game, Emission: emission}
+	fail := func(err error) (ClosingNotice, error) {
+		return ClosingNotice{}, fmt.Errorf("close emission %.20q of game %.40q: %w", emission, game, err)
+	}
+	if !on.IsZero() {
+		if claimDays < 1 || claimDays > 3650 {
+			return fail(fmt.Errorf("%w: a claim period of %d days, want 1 to 3650", ErrRefused, claimDays))
+		}
+		drop := dropAfter(on, claimDays)
+		n.Closed, n.ClaimDays, n.LastClaim, n.DropAfter = on.String(), claimDays, policy.LastClaimDay(on, claimDays).String(), drop.String()
+		if today := policy.DateOf(c.opt.Now().UTC()); drop.Before(today) && !past {
+			return fail(fmt.Errorf("%w: it closed on %s, and terminals would drop its blocks at once, %s being over: check the date, or add --past", ErrRefused, on, drop))
+		}
+	}
+	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if err := tx.QueryRowContext(ctx, "SELECT count(DISTINCT block_id) FROM blocks WHERE game = ? AND emission = ?", game, emission).Scan(&n.Blocks); err != nil {
+			return err
+		}
+		if n.Blocks == 0 {
+			return fmt.Errorf("%w: no block of it is published (central block publish FILE.manifest)", ErrNotFound)
+		}
+		_, err := tx.ExecContext(ctx, "DELETE FROM emission_closings WHERE game = ? AND emission = ?", game, emission)
+		if err == nil && !on.IsZero() {
+			_, err = tx.ExecContext(ctx, "INSERT INTO emission_closings(game, emission, closed, claim_days, entered) VALUES(?, ?, ?, ?, ?)", game, emission, n.Closed, n.ClaimDays, c.now())
+		}
+		if err != nil {
+			return err
+		}
+		return c.relist(ctx, tx)
+	})
+	if err != nil {
+		return fail(err)
+	}
+	c.opt.Log.Info("closing notice", "game", game, "emission", emission, "closed", n.Closed, "drop_after", n.DropAfter)
+	return n, nil
+}
+
+func dropAfter(closed policy.Date, claimDays int) policy.Date {
+	return policy.LastClaimDay(closed, claimDays).Add(dropGrace)
+}
+
+// SetRegion says where a terminal stands, "" for nowhere in particular. The terminal
+// hears it with its next hello; the blocks of its packs are listed for the region.
+func (c *Central) SetRegion(ctx context.Context, name, region string) error {
+	if region != "" && !wire.ValidRegion(region) {
+		return fmt.Errorf("region %.20q: %w: want 1 to 16 of a-z, 0-9 and -, as bzh", region, ErrRefused)
+	}
+	return c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		done, err := tx.ExecContext(ctx, "UPDATE terminals SET region = ? WHERE name = ?", region, name)
+		if err != nil {
+			return err
+		}
+		if n, err := done.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound), err)
+		}
+		// Its blocks are counted anew: the region it leaves may have no other terminal with packs of them.
+		for _, s := range []string{
+			"DELETE FROM block_regions WHERE block_id IN (SELECT DISTINCT block_id FROM packs WHERE owner = ?)",
+			`INSERT INTO block_regions(block_id, region) SELECT DISTINCT p.block_id, t.region FROM packs AS p JOIN terminals AS t ON t.name = p.owner
+				WHERE t.region <> '' AND p.block_id IN (SELECT DISTINCT block_id FROM packs WHERE owner = ?)`,
+		} {
+			if _, err := tx.ExecContext(ctx, s, name); err != nil {
+				return err
+			}
+		}
+		return c.relist(ctx, tx)
+	})
+}
+
+// reach notes that packs first to last of the blocks have come to a terminal, and so
+// into its region.
+func reach(ctx context.Context, tx *sql.Tx, blocks []Block, first, last uint32, terminal string) error {
+	var region string
+	if err := tx.QueryRowContext(ctx, "SELECT region FROM terminals WHERE name = ?", terminal).Scan(&region); err != nil || region == "" {
+		return err
+	}
+	for _, b := range blocks {
+		if b.FirstPack > last || b.LastPack < first {
+			continue
+		}
+		if _, err := tx.ExecContext(ctx, "INSERT INTO block_regions(block_id, region) VALUES(?, ?) ON CONFLICT DO NOTHING", b.ID[:], region); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// relist publishes a new snapshot when what it lists has changed, or when there is none yet.
+func (c *Central) relist(ctx context.Context, tx *sql.Tx) error {
+	next := wire.Snapshot{Version: 1}
+	var err error
+	if next.Blocks, err = listing(ctx, tx); err != nil {
+		return err
+	}
+	var newest string
+	err = tx.QueryRowContext(ctx, "SELECT version, note FROM snapshots ORDER BY version DESC LIMIT 1").Scan(&next.Version, &newest)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return c.addSnapshot(ctx, tx, next)
+	case err != nil:
+		return err
+	}
+	old, _, _ := strings.Cut(newest, "\n\n")
+	if was, err := wire.ParseSnapshot(old + "\n"); err == nil { // one of an earlier format is replaced
+		next.Issued = was.Issued
+		if next.Text() == was.Text() {
+			return nil
+		}
+	}
+	next.Version++
+	return c.addSnapshot(ctx, tx, next)
+}
+
+// listing is what the snapshot says of the published blocks, by game code and first pack.
+func listing(ctx context.Context, q querier) ([]wire.Block, error) {
+	blocks, err := listBlocks(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	first, err := firstPublished(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	regions, err := blockRegions(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	drop, err := dropDates(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	var list []wire.Block
+	for _, b := range blocks {
+		list = append(list, wire.Block{SHA256: b.SHA256, Size: b.Size, GameCode: b.GameCode, Reader: b.MinReader, FirstPack: b.FirstPack, LastPack: b.LastPack,
+			Published: policy.DateOf(first[b.ID]), DropAfter: drop[[2]string{b.Game, b.Emission}], Regions: regions[b.ID]})
+	}
+	return list, nil
+}
+
+// firstPublished is when each block's first issue came: a reissue makes no block younger.
+func firstPublished(ctx context.Context, q querier) (map[validate.BlockID]time.Time, error) {
+	first := map[validate.BlockID]time.Time{}
+	return first, eachRow(ctx, q, "SELECT block_id, min(published) FROM blocks GROUP BY block_id", func(row scanner) error {
+		var raw []byte
+		var text string
+		if err := row.Scan(&raw, &text); err != nil {
+			return err
+		}
+		id, err := blockID(raw)
+		if err != nil {
+			return err
+		}
+		first[id], err = wire.ParseTime(text)
+		return err
+	})
+}
+
+func blockRegions(ctx context.Context, q querier) (map[validate.BlockID][]string, error) {
+	regions := map[validate.BlockID][]string{}
+	return regions, eachRow(ctx, q, "SELECT block_id, region FROM block_regions ORDER BY block_id, region", func(row scanner) error {
+		var raw []byte
+		var region string
+		if err := row.Scan(&raw, &region); err != nil {
+			return err
+		}
+		id, err := blockID(raw)
+		regions[id] = append(regions[id], region)
+		return err
+	})
+}
+
+// dropDates are those of the closed emissions, by game and emission.
+func dropDates(ctx context.Context, q querier) (map[[2]string]policy.Date, error) {
+	drop := map[[2]string]policy.Date{}
+	return drop, eachRow(ctx, q, "SELECT game, emission, closed, claim_days FROM emission_closings", func(row scanner) error {
+		var game, emission, closed string
+		var days int
+		if err := row.Scan(&game, &emission, &closed, &days); err != nil {
+			return err
+		}
+		on, err := policy.ParseDate(closed)
+		drop[[2]string{game, emission}] = dropAfter(on, days)
+		return err
+	})
+}
+
+func eachRow(ctx context.Context, q querier, query string, use func(scanner) error) error {
+	rows, err := q.QueryContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := use(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// addSnapshot signs a snapshot, issued now.
+func (c *Central) addSnapshot(ctx context.Context, tx *sql.Tx, s wire.Snapshot) error {
+	s.Issued = c.opt.Now()
+	signed, err := note.Sign(&note.Note{Text: s.Text()}, c.keys.signer)
+	if err != nil {
+		return fmt.Errorf("sign the snapshot: %w", err)
+	}
+	if len(signed) > wire.MaxAnswer {
+		return fmt.Errorf("%w: the snapshot would have %d bytes, at most %d", ErrRefused, len(signed), wire.MaxAnswer)
+	}
+	_, err = tx.ExecContext(ctx, "INSERT INTO snapshots(version, issued, note) VALUES(?, ?, ?)", s.Version, wire.FormatTime(s.Issued), string(signed))
+	return err
+}
+
+// Snapshot is the newest snapshot, a signed note over wire.Snapshot's text.
+func (c *Central) Snapshot(ctx context.Context) (version int64, signed string, err error) {
+	err = c.store.read.QueryRowContext(ctx, "SELECT version, note FROM snapshots ORDER BY version DESC LIMIT 1").Scan(&version, &signed)
+	return version, signed, err
+}
