@@ -200,5 +200,11 @@ func (c Terminal) Identity() string { return filepath.Join(c.Data, "identity") }
 // Ledger is the ledger's file.
 func (c Terminal) Ledger() string { return filepath.Join(c.Data, "ledger.db") }
 
+// SlipKey is the secret key that signs the slips of a terminal on its own.
+func (c Terminal) SlipKey() string { return filepath.Join(c.Data, "slip.key") }
+
+// SlipPublic is the published key that proves the terminal's slips.
+func (c Terminal) SlipPublic() string { return filepath.Join(c.Data, "slip.pub") }
+
 // People is the operators' file.
 func (c Terminal) People() string { return filepath.Join(c.Data, "people.db") }

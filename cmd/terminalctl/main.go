@@ -16,7 +16,7 @@ func main() { os.Exit(cli.Main(command())) }
 func command() *cobra.Command {
 	return cli.Group("terminalctl", "Check tickets, drive a terminal, look after it",
 		checkCommand(), manifestCommand(), scanCommand(), digitsCommand(), payCommand(), reprintCommand(), lastCommand(), statusCommand(), enrolCommand(), operatorCommand(),
-		journalCommand(), simCommand())
+		journalCommand(), slipCommand(), simCommand())
 }
 
 const defaultSocket = "/run/grattoir/terminald.sock"
