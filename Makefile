@@ -40,7 +40,7 @@ check: ## formatting, vet, static analysis, a tidy go.mod
 
 race: ## all tests with the race detector
 	CI=$${CI:-} $(GO) test -race -timeout 15m ./...
-	CI=$${CI:-} $(GO) test -timeout 10m -v -run 'PowerCuts' ./sync/ledger # 50 000 cuts; its log has the figures
+	CI=$${CI:-} $(GO) test -timeout 15m -v -run 'PowerCuts' ./sync/ledger # 50 000 cuts; its log has the figures
 	CI=$${CI:-} $(GO) test -timeout 5m ./validate/game/rules # what the detector makes too slow: see uniform_test.go
 
 lint: check

@@ -320,7 +320,9 @@ func (v *victim) inspect(f life, at int, image powercut.Image) bool {
 		}
 		return false
 	}
-	l, err := Open(context.Background(), v.options(v.look, f.existed || at >= f.acts[0].end))
+	opt := v.options(v.look, f.existed || at >= f.acts[0].end)
+	opt.Sign = nil // so that closing has nothing to write
+	l, err := Open(context.Background(), opt)
 	switch {
 	case errors.Is(err, ErrGone):
 		return report(&v.sum.lost, "%v", err)
@@ -369,6 +371,9 @@ func goesOn(t *testing.T, l *Ledger, acts []deed, rng *rand.Rand) error {
 		if _, err := l.Record(context.Background(), again); !errors.Is(err, ErrPaid) {
 			return fmt.Errorf("ticket %d is paid again: %w", again.Ticket.Number, err)
 		}
+	}
+	if rng.IntN(4) > 0 {
+		return nil
 	}
 	if _, err := l.Record(context.Background(), claim(t, 999)); err != nil {
 		return fmt.Errorf("another ticket is not paid: %w", err)
