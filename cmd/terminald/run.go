@@ -82,7 +82,7 @@ func run(ctx context.Context, c configs.Terminal) error {
 	}
 	defer func() { logError(log, "closing the operators' files", team.close()) }()
 	stationery := printer.Stationery{Shop: printer.Shop{Name: c.Shop.Name, Address: c.Shop.Address}, Language: money.Language(c.Language), Zone: zone}
-	desk := terminal.Options{Name: c.Name, Shelf: blocks.shelf, Ledger: journal{book}, Currency: c.Policy.Currency,
+	desk := terminal.Options{Name: c.Name, Shelf: blocks.shelf, Ledger: journal{book, team.shut}, Currency: c.Policy.Currency,
 		Printer: printer.Desk{Device: paper, Stationery: stationery, Log: log}, Central: way.central(), Policy: c.Limits,
 		AcceptScaled: c.AcceptScaled, Operator: c.Operator, Now: now, Trusted: trusted, Log: log, LedgerFault: ledgerFault,
 		Clock: newClockWatch(now, uptime.Since, trusted, signedFloor(ctx, book)).fault, Step: crashStep()}
