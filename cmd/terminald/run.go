@@ -73,7 +73,8 @@ func run(ctx context.Context, c configs.Terminal) error {
 	if way, err = newLink(c, believed, book, blocks, func() []string { return faultCodes(counter) }, outside{}, log); err != nil {
 		return err
 	}
-	stationery := printer.Stationery{Shop: printer.Shop{Name: c.Shop.Name, Address: c.Shop.Address}, Language: money.Language(c.Language), Zone: zone}
+	stationery := printer.Stationery{Shop: printer.Shop{Name: c.Shop.Name, Address: c.Shop.Address}, Language: money.Language(c.Language), Zone: zone,
+		Sign: slipSigner(c, believed.identity, log)}
 	counter = terminal.New(terminal.Options{Name: c.Name, Shelf: blocks.shelf, Ledger: book,
 		Printer: printer.Desk{Device: paper, Stationery: stationery, Log: log}, Central: way.central(), Policy: c.Limits(),
 		AcceptScaled: c.AcceptScaled, Operator: c.Operator, Now: time.Now, Trusted: trusted, Log: log, Step: crashStep()})
