@@ -114,6 +114,16 @@ func (in *intake) beside(e Entry, slip []byte) error {
 	switch e.Kind {
 	case KindClaim:
 		return in.claim(e, slip)
+	case KindReprint:
+		return in.reprint(e)
+	case KindClosing:
+		return in.closing(e)
+	case KindReversal:
+		return in.reversal(e)
+	case KindReversalAnswer:
+		return in.answer(e)
+	case KindShiftOpen, KindTraining, KindBlocks, KindArchive:
+		return nil // read from the chain, where verify looks at them
 	}
 	return fmt.Errorf("%w: entries of kind %.40q are of a newer program: import with that one", ErrExport, e.Kind)
 }
@@ -129,6 +139,44 @@ func (in *intake) claim(e Entry, slip []byte) error {
 		return fmt.Errorf("%w: its ticket is paid by an entry before: %w", ErrExport, err)
 	}
 	return in.exec("INSERT INTO prints(epoch, seq, state, copies, amount, slip) VALUES(?, ?, ?, 1, ?, ?)", e.Epoch, e.Seq, validate.Unknown, c.AmountMinor, slip)
+}
+
+// reprint keeps the number of copies, so that the next DUPLICATA has the next one.
+func (in *intake) reprint(e Entry) error {
+	b, err := e.Reprint()
+	if err != nil {
+		return err
+	}
+	return in.exec("UPDATE prints SET copies = ? WHERE epoch = ? AND seq = ?", b.Copy, b.Number.Epoch, b.Number.Seq)
+}
+
+func (in *intake) closing(e Entry) error {
+	c, err := e.Closing()
+	if err != nil {
+		return err
+	}
+	return in.exec("INSERT INTO closings(kind, number, period, epoch, seq) VALUES(?, ?, ?, ?, ?)", c.Kind, c.Number, c.Period, e.Epoch, e.Seq)
+}
+
+func (in *intake) reversal(e Entry) error {
+	b, err := e.Reversal()
+	if err != nil {
+		return err
+	}
+	return in.exec("INSERT INTO reversals(id, claim_epoch, claim_seq, epoch, seq, state) VALUES(?, ?, ?, ?, ?, ?)",
+		b.Reversal, b.Number.Epoch, b.Number.Seq, e.Epoch, e.Seq, validate.ReversalRequested)
+}
+
+func (in *intake) answer(e Entry) error {
+	b, err := e.ReversalAnswer()
+	if err != nil {
+		return err
+	}
+	state := validate.ReversalRefused
+	if b.Accepted {
+		state = validate.ReversalAccepted
+	}
+	return in.exec("UPDATE reversals SET state = ?, reason = ?, answer_epoch = ?, answer_seq = ? WHERE id = ?", state, b.Reason, e.Epoch, e.Seq, b.Reversal)
 }
 
 func (in *intake) signed(m marks) error {
