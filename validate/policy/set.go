@@ -24,7 +24,13 @@ var (
 // not safe for concurrent use.
 type Set struct {
 	list []Policy // oldest version first
-	held Policy   // stays in force while the time is not known; zero for none
+	held answer   // stays while the time is not known
+}
+
+// answer is what InForce said.
+type answer struct {
+	policy Policy
+	err    error
 }
 
 // Accept adds a policy whose signatures the caller has verified. The same policy again
@@ -43,7 +49,7 @@ func (s *Set) Accept(p Policy) error {
 	}
 	at := slices.IndexFunc(s.list, func(q Policy) bool { return Newer(q.Version, p.Version) })
 	if at < 0 {
-		at, s.held = len(s.list), p
+		at, s.held = len(s.list), answer{p, nil}
 	}
 	s.list = slices.Insert(s.list, at, p)
 	return nil
@@ -54,26 +60,72 @@ func (s *Set) List() []Policy { return slices.Clone(s.list) }
 
 // InForce is the policy that holds at a trusted time: the newest version whose days hold
 // it. With no trusted time, the zero time, the answer is the last one that was given for a
-// trusted time, or the newest version accepted after it: a clock that nobody vouches for
+// trusted time, or the newest version if it was accepted after it: a clock that nobody vouches for
 // must not switch limits. The errors are ErrNone and ErrGap, with the zero Policy.
 func (s *Set) InForce(trusted time.Time) (Policy, error) {
 	if trusted.IsZero() {
-		if s.held == (Policy{}) {
+		if len(s.list) == 0 {
 			return Policy{}, ErrNone
 		}
-		return s.held, nil
+		return s.held.policy, s.held.err
 	}
-	today, err := dayInParis(trusted), ErrNone
+	s.held = s.onDay(dayInParis(trusted))
+	return s.held.policy, s.held.err
+}
+
+func (s *Set) onDay(d Date) answer {
+	none := answer{err: ErrNone}
 	for _, p := range slices.Backward(s.list) {
-		if p.holdsOn(today) {
-			s.held = p
-			return p, nil
+		if p.holdsOn(d) {
+			return answer{policy: p}
 		}
-		if !today.Before(p.ValidFrom) {
-			err = ErrGap
+		if !d.Before(p.ValidFrom) {
+			none.err = ErrGap
 		}
 	}
-	return Policy{}, err
+	return none
+}
+
+// What a mark says of an answer that is no policy; no version begins like this.
+const (
+	markNone = "-none"
+	markGap  = "-gap"
+)
+
+// Mark is a line that tells a Set of the next start what this one would answer with no
+// trusted time. It is empty for a set of no policies.
+func (s *Set) Mark() string {
+	if len(s.list) == 0 {
+		return ""
+	}
+	held := s.held.policy.Version
+	switch s.held.err {
+	case ErrNone:
+		held = markNone
+	case ErrGap:
+		held = markGap
+	}
+	return held + " " + s.list[len(s.list)-1].Version
+}
+
+// Resume takes a mark up, once the policies are accepted. One that is of other policies,
+// because a newer one came since or the one in force has gone, is as good as none.
+func (s *Set) Resume(mark string) {
+	held, newest, _ := strings.Cut(mark, " ")
+	if len(s.list) == 0 || s.list[len(s.list)-1].Version != newest {
+		return
+	}
+	switch held {
+	case markNone:
+		s.held = answer{err: ErrNone}
+	case markGap:
+		s.held = answer{err: ErrGap}
+	}
+	for _, p := range s.list {
+		if p.Version == held {
+			s.held = answer{policy: p}
+		}
+	}
 }
 
 func (p Policy) holdsOn(d Date) bool {

@@ -109,7 +109,9 @@ func TestUnknownTimeSwitchesNoLimits(t *testing.T) {
 	if _, err := s.InForce(day(t, "2025-06-01")); !errors.Is(err, ErrNone) {
 		t.Fatal(err)
 	}
-	version("v1")
+	if _, err := s.InForce(time.Time{}); !errors.Is(err, ErrNone) {
+		t.Fatal(err)
+	}
 	accept(t, &s, dated(t, "v3", "2026-01-01", ""))
 	version("v3")
 }
@@ -231,4 +233,50 @@ func TestNewerReadsNumbersAsNumbers(t *testing.T) {
 			t.Fatalf("%q, %q and %q have no order", a, b, c)
 		}
 	})
+}
+
+func TestStartWithoutTheTimeGoesOnAsTheLastRunEnded(t *testing.T) {
+	first, second := dated(t, "v1", "2026-01-01", "2026-12-31"), dated(t, "v2", "2027-02-01", "")
+	for _, c := range []struct {
+		day, version string // "" for no trusted time in the last run
+		err          error
+	}{{"2025-12-31", "", ErrNone}, {"2026-06-01", "v1", nil}, {"2027-01-01", "", ErrGap}, {"2027-02-01", "v2", nil}, {"", "v2", nil}} {
+		var last, next Set
+		accept(t, &last, first, second)
+		if c.day != "" {
+			_, _ = last.InForce(day(t, c.day))
+		}
+		accept(t, &next, second, first)
+		next.Resume(last.Mark())
+		if p, err := next.InForce(time.Time{}); p.Version != c.version || !errors.Is(err, c.err) {
+			t.Errorf("%s: %q %v after the start, not %q %v; mark %q", c.day, p.Version, err, c.version, c.err, last.Mark())
+		}
+		if next.Mark() != last.Mark() {
+			t.Errorf("%s: mark %q has become %q", c.day, last.Mark(), next.Mark())
+		}
+
+		// A newer one that came while the terminal was off is in force.
+		accept(t, &next, dated(t, "v3", "2028-01-01", ""))
+		next.Resume(last.Mark())
+		if p, _ := next.InForce(time.Time{}); p.Version != "v3" {
+			t.Errorf("%s: %q in force, v3 came since", c.day, p.Version)
+		}
+	}
+
+	// Marks that say nothing.
+	var s Set
+	if s.Mark() != "" {
+		t.Errorf("mark of an empty set: %q", s.Mark())
+	}
+	s.Resume("v1 v1")
+	if _, err := s.InForce(time.Time{}); !errors.Is(err, ErrNone) {
+		t.Error(err)
+	}
+	accept(t, &s, first, second)
+	for _, mark := range []string{"", "v2", "v9 v2", "v1 v1", "-other v2", "v1  v2", "v1 v2 v2"} {
+		s.Resume(mark)
+		if p, err := s.InForce(time.Time{}); p.Version != "v2" || err != nil {
+			t.Errorf("mark %q: %q %v in force", mark, p.Version, err)
+		}
+	}
 }
