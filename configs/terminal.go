@@ -219,5 +219,11 @@ func (c Terminal) Ledger() string { return filepath.Join(c.Data, "ledger.db") }
 // RegisterFile is the register of identities.
 func (c Terminal) RegisterFile() string { return filepath.Join(c.Data, "register.db") }
 
+// SlipKey is the secret key that signs the slips of a terminal on its own.
+func (c Terminal) SlipKey() string { return filepath.Join(c.Data, "slip.key") }
+
+// SlipPublic is the published key that proves the terminal's slips.
+func (c Terminal) SlipPublic() string { return filepath.Join(c.Data, "slip.pub") }
+
 // People is the operators' file.
 func (c Terminal) People() string { return filepath.Join(c.Data, "people.db") }

@@ -17,6 +17,7 @@ import (
 	"grattoir/cmd/internal/cli"
 	"grattoir/sync/central"
 	"grattoir/sync/wire"
+	"grattoir/validate/proof"
 )
 
 // folder is where central's data lies, as every operations' command takes it. The
@@ -86,7 +87,7 @@ func orDash(s string) string {
 }
 
 func terminalCommand() *cobra.Command {
-	return cli.Group("terminal", "Add terminals, see them, say where they stand, suspend them", terminalAddCommand(), terminalListCommand(), terminalRegionCommand(), terminalSuspendCommand())
+	return cli.Group("terminal", "Add terminals, see them, say where they stand, publish their keys, suspend them", terminalAddCommand(), terminalListCommand(), terminalRegionCommand(), terminalKeyCommand(), terminalSuspendCommand())
 }
 
 func terminalAddCommand() *cobra.Command {
@@ -149,6 +150,50 @@ keeps the blocks sold in that region next to those of its own packs.`,
 			})
 		},
 	}
+	f.flags(cmd)
+	return cmd
+}
+
+type terminalKeyAnswer struct {
+	Terminal    string `json:"terminal"`
+	Fingerprint string `json:"fingerprint"`
+	File        string `json:"file"` // "" when it was printed only
+	Key         string `json:"key"`
+}
+
+func terminalKeyCommand() *cobra.Command {
+	var f folder
+	var out string
+	cmd := &cobra.Command{
+		Use:   "key NAME [--out FILE.pem]",
+		Short: "Publish the key by which anybody can check a terminal's slips",
+		Long: `Print the public key of a terminal, or write it to a new file. With it anybody can check the code
+on a slip of that terminal, with no network (terminalctl slip verify). It is the key that the
+terminal enrolled last: keep the files of earlier ones, they prove the slips of their time.`,
+		Example: `  central terminal key shop-0042 --out shop-0042.pem`,
+		Args:    cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
+				public, err := c.DeviceKey(ctx, args[0])
+				if err != nil {
+					return nil, nil, err
+				}
+				k := proof.Key{Terminal: args[0], Public: public}
+				text, err := k.Text()
+				if err == nil && out != "" {
+					err = writeNew(out, []byte(text), 0o644)
+				}
+				return terminalKeyAnswer{k.Terminal, k.Fingerprint(), out, text}, func(w io.Writer) error {
+					if out != "" {
+						text = fmt.Sprintf("%s: the key of %s, fingerprint %s\n", out, k.Terminal, k.Fingerprint())
+					}
+					_, err := io.WriteString(w, text)
+					return err
+				}, err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", "", "`file` to write; it must not exist")
 	f.flags(cmd)
 	return cmd
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
-	"golang.org/x/term"
 
 	"grattoir/cmd/internal/cli"
 	"grattoir/cmd/internal/uptime"
@@ -372,6 +371,8 @@ func (p *pinSource) ask(what string) (string, error) {
 	}
 	dark := *before
 	dark.Lflag &^= unix.ECHO
+	dark.Lflag |= unix.ICANON | unix.ISIG
+	dark.Iflag |= unix.ICRNL
 	if err := unix.IoctlSetTermios(fd, unix.TCSETS, &dark); err != nil {
 		return "", err
 	}
@@ -383,8 +384,8 @@ func (p *pinSource) ask(what string) (string, error) {
 		err  error
 	}
 	typed := make(chan answer, 1)
-	go func() {
-		text, err := term.ReadPassword(fd)
+	go func() { // it changes no setting of the terminal: one that did might do it after the end
+		text, err := readLine(os.Stdin)
 		typed <- answer{text, err}
 	}()
 	select {
@@ -393,4 +394,20 @@ func (p *pinSource) ask(what string) (string, error) {
 	case <-p.cmd.Context().Done():
 		return "", p.cmd.Context().Err()
 	}
+}
+
+// readLine reads up to a line feed, at most maxPINFile bytes, and not one byte more.
+func readLine(in io.Reader) ([]byte, error) {
+	var line []byte
+	one := make([]byte, 1)
+	for len(line) < maxPINFile {
+		n, err := in.Read(one)
+		if n == 1 && one[0] == '\n' {
+			return line, nil
+		}
+		if line = append(line, one[:n]...); err != nil {
+			return line, err
+		}
+	}
+	return nil, cli.Usagef("a PIN has 4 to 8 digits, not %d bytes", len(line))
 }

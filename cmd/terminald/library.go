@@ -287,7 +287,7 @@ func (l *library) held(sha256 string) (uplink.Held, bool) {
 		return uplink.Held{}, false
 	}
 	h := f.block.Header
-	return uplink.Held{GameCode: h.GameCode, FirstPack: h.FirstPack, LastPack: h.LastPack(), Sound: f.block.Damage() == nil}, true
+	return uplink.Held{GameCode: h.GameCode, FirstPack: h.FirstPack, LastPack: h.LastPack(), Sound: f.block.Damage() == nil && !f.block.LacksPepper()}, true
 }
 
 // date is how new the newest manifest is.

@@ -222,6 +222,34 @@ func TestDamagedFileIsAnsweredWithDamageUntilAWholeOneComes(t *testing.T) {
 	}
 }
 
+// TestBlockWithoutItsPepperTakesNothingsPlace: the link keeps an earlier issue until this
+// one answers.
+func TestBlockWithoutItsPepperTakesNothingsPlace(t *testing.T) {
+	f := openFolder(t, true)
+	tiers := []manifest.Tier{{Count: 20, Amount: 2000}}
+	var csv bytes.Buffer
+	if err := (seal.Sample{Layout: ticket.TX24(), GameCode: "777", Tickets: 600, FirstPack: 1, PackSize: 60, Tiers: tiers}).Write(&csv, func(int64) {}); err != nil {
+		t.Fatal(err)
+	}
+	pepper := manifest.Pepper{1, 2, 3}
+	order := seal.Order{Game: "bingo", Name: "Bingo", Emission: "1", Number: 1, Serial: 1, Currency: "EUR", Price: 1000, Layout: ticket.TX24(), Signer: f.signer, Pepper: pepper,
+		Prizes: func(int64) ([]manifest.Tier, bool, error) { return tiers, true, nil }}
+	if _, err := seal.Seal(context.Background(), &csv, order, f.path("w.manifest")); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []bool{false, true} {
+		if err := f.rescan(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if h, ok := f.held("w"); !ok || h.Sound != want {
+			t.Errorf("with its pepper %v: %+v", want, h)
+		}
+		if err := os.WriteFile(f.path("w.pepper"), []byte(pepper.Text()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestTillDropsAndReplacesBlocksWhileItSells joins a real central and a real till: a
 // closed emission goes, a new issue takes the old one's place, and what is sold meanwhile
 // is answered all the time.

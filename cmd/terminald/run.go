@@ -81,7 +81,8 @@ func run(ctx context.Context, c configs.Terminal) error {
 		return err
 	}
 	defer func() { logError(log, "closing the operators' files", team.close()) }()
-	stationery := printer.Stationery{Shop: printer.Shop{Name: c.Shop.Name, Address: c.Shop.Address}, Language: money.Language(c.Language), Zone: zone}
+	stationery := printer.Stationery{Shop: printer.Shop{Name: c.Shop.Name, Address: c.Shop.Address}, Language: money.Language(c.Language), Zone: zone,
+		Sign: slipSigner(c, believed.identity, log)}
 	desk := terminal.Options{Name: c.Name, Shelf: blocks.shelf, Ledger: journal{book, team.shut}, Currency: c.Policy.Currency,
 		Printer: printer.Desk{Device: paper, Stationery: stationery, Log: log}, Central: way.central(), Policy: c.Limits,
 		AcceptScaled: c.AcceptScaled, Operator: c.Operator, Now: now, Trusted: trusted, Log: log, LedgerFault: ledgerFault,

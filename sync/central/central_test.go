@@ -146,6 +146,32 @@ func TestRevocationTakesEffectAtTheNextRequest(t *testing.T) {
 	wantKind(t, post(t, again.client, wire.PathHello, wire.Hello{Protocol: 1}, &h), wire.KindForbidden)
 }
 
+// TestDeviceKeyIsTheOneEnrolledLast: it proves slips, also those of a terminal that was
+// suspended since.
+func TestDeviceKeyIsTheOneEnrolledLast(t *testing.T) {
+	w := newWorld(t)
+	if _, err := w.DeviceKey(t.Context(), "T-1"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a terminal that nobody added: %v", err)
+	}
+	if _, err := w.AddTerminal(t.Context(), "T-1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.DeviceKey(t.Context(), "T-1"); !errors.Is(err, ErrRefused) {
+		t.Errorf("a terminal that never enrolled: %v", err)
+	}
+	first := w.enrolled(t, "T-1")
+	if err := w.Suspend(t.Context(), "T-1", "stolen"); err != nil {
+		t.Fatal(err)
+	}
+	if key, err := w.DeviceKey(t.Context(), "T-1"); err != nil || !key.Equal(&first.key.PublicKey) {
+		t.Errorf("suspended: %v, %v", key, err)
+	}
+	second := w.enrolled(t, "T-1")
+	if key, err := w.DeviceKey(t.Context(), "T-1"); err != nil || !key.Equal(&second.key.PublicKey) {
+		t.Errorf("enrolled again: %v, %v", key, err)
+	}
+}
+
 // TestMutualTLSOverLoopback: the real network stack, TLS 1.3, and nothing without a
 // certificate but enrolment.
 func TestMutualTLSOverLoopback(t *testing.T) {

@@ -106,6 +106,27 @@ func (c *Central) Terminal(ctx context.Context, name string) (Terminal, error) {
 	return t, err
 }
 
+// DeviceKey is the public key that a terminal enrolled last, whatever its state now: it
+// proves the heads and the slips signed since. The errors include ErrNotFound, and
+// ErrRefused for a terminal that never enrolled.
+func (c *Central) DeviceKey(ctx context.Context, name string) (*ecdsa.PublicKey, error) {
+	var spki []byte
+	err := c.store.read.QueryRowContext(ctx, "SELECT public_key FROM terminals WHERE name = ?", name).Scan(&spki)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil, fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound)
+	case err != nil:
+		return nil, err
+	case spki == nil:
+		return nil, fmt.Errorf("terminal %s: %w: it has no key before it enrols", name, ErrRefused)
+	}
+	key, err := parseKey(spki)
+	if err != nil {
+		return nil, fmt.Errorf("terminal %s: %w", name, err)
+	}
+	return key, nil
+}
+
 // terminalName is what may stand in a certificate, in signed texts and in file names.
 var terminalName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
