@@ -43,7 +43,7 @@ func TestStatusSaysWhichPolicyIsInForce(t *testing.T) {
 	}{
 		{"t1", control.Limits{Source: "configuration"}, []string{"Policy    t1 (from the configuration)"}},
 		{"2026-1", control.Limits{Source: "signed", Fault: &control.Fault{Code: "R2", Clerk: "x", Technician: "a file cannot be used"},
-			Signed: []control.SignedPolicy{{Version: "2026-1", ValidFrom: "2026-01-01", ValidTo: &end, File: "a.policy", InForce: true}, {Version: "2027-1", ValidFrom: "2027-02-01"}},
+			Signed:   []control.SignedPolicy{{Version: "2026-1", ValidFrom: "2026-01-01", ValidTo: &end, File: "a.policy", InForce: true}, {Version: "2027-1", ValidFrom: "2027-02-01"}},
 			Unusable: []control.UnusableFile{{File: "b.policy", Why: "not signed"}}, Findings: []string{"gap: no policy holds from 2027-01-01 to 2027-01-31"}},
 			[]string{"Policy    2026-1 (signed)", "R2 a file cannot be used", "2026-1, from 2026-01-01 to 2026-12-31\n", "2027-1, from 2027-02-01 on; its file has gone",
 				"NOT USABLE: b.policy: not signed", "gap: no policy holds from 2027-01-01 to 2027-01-31"}},
