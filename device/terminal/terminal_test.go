@@ -43,7 +43,7 @@ var noon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 func newCounter() *counter {
 	now := func() time.Time { return noon }
 	c := &counter{shelf: terminaltest.NewShelf(), ledger: terminaltest.NewLedger("T-1", now), printer: terminaltest.NewPrinter(),
-		central: terminaltest.NewCentral(), log: &strings.Builder{},
+		central: terminaltest.NewCentral(), log: &strings.Builder{}, stepped: make(chan struct{}),
 		limits: policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 30000, ConfirmCashPrize: 10000, ConfirmCashTotal: 12000,
 			IdentityPrize: 200000, IdentityTotalOver: 30000, ClaimDays: 30}}
 	c.restart()
