@@ -3,6 +3,9 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
@@ -29,6 +32,7 @@ import (
 	"grattoir/validate/manifest/seal"
 	"grattoir/validate/money"
 	"grattoir/validate/policy"
+	"grattoir/validate/proof"
 	"grattoir/validate/ticket"
 )
 
@@ -270,6 +274,28 @@ func (p paper) Print(_ context.Context, r validate.Receipt, _ func(*terminal.Fau
 	return validate.Sent, nil
 }
 
+// slipSigner signs slips as a terminal does.
+func slipSigner() (func(validate.Receipt) (string, error), error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	return func(r validate.Receipt) (string, error) {
+		s, err := proof.Of(r)
+		if err != nil {
+			return "", err
+		}
+		code, err := s.Sign(func(text []byte) ([]byte, error) {
+			digest := sha256.Sum256(text)
+			return key.Sign(rand.Reader, digest[:], crypto.SHA256)
+		})
+		if err != nil {
+			return "", err
+		}
+		return code.String(), nil
+	}, nil
+}
+
 // claims pays tickets, beside bare durable commits of the same size on the same disk.
 func (b *bench) claims(ctx context.Context, work string, s *sealedBlock) error {
 	secret, public, err := ledger.GenerateClaimKey()
@@ -295,7 +321,11 @@ func (b *bench) claims(ctx context.Context, work string, s *sealedBlock) error {
 	if err != nil {
 		return err
 	}
-	p := paper{printer.Stationery{Shop: printer.Shop{Name: "Tabac"}, Language: money.French, Zone: time.UTC}, profile, make(chan time.Time, 1)}
+	sign, err := slipSigner()
+	if err != nil {
+		return err
+	}
+	p := paper{printer.Stationery{Shop: printer.Shop{Name: "Tabac"}, Language: money.French, Zone: time.UTC, Sign: sign}, profile, make(chan time.Time, 1)}
 	shelf := manifest.NewShelf()
 	if err := shelf.Put(s.block); err != nil {
 		return err
