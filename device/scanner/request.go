@@ -12,6 +12,7 @@ import (
 const (
 	maxQueue   = 16          // commands that wait; more come only from a fault
 	writeLimit = time.Second // for the port to take a frame of some bytes
+	drainLimit = 100 * time.Millisecond
 )
 
 // request is a command on its way to the goroutine that owns the port.
@@ -113,9 +114,10 @@ func (s *Scanner) hangUp(p port) {
 		return
 	}
 	if frame, _, err := s.codec.frame(Enable, "", time.Now()); err == nil {
-		if _, err := p.Write(frame, time.Now().Add(writeLimit)); err != nil {
+		if err := s.write(p, frame); err != nil {
 			s.log.Debug("scanner left disabled", "err", err)
 		}
+		p.Drain(time.Now().Add(drainLimit)) // Close drops what has not left
 	}
 }
 
@@ -135,10 +137,11 @@ func (s *Scanner) command(p port) error {
 			continue
 		}
 		if err := s.write(p, frame); err != nil {
-			s.finish(r, answer{err: fmt.Errorf("scanner command %s: %w", r.command, err)})
 			if errors.Is(err, ErrNoAnswer) {
+				s.finish(r, answer{err: fmt.Errorf("scanner command %s: %w", r.command, err)})
 				continue
 			}
+			s.finish(r, answer{err: fmt.Errorf("scanner command %s: %w: %w", r.command, ErrNotConnected, err)})
 			return err
 		}
 		switch r.command {

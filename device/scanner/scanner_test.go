@@ -387,6 +387,7 @@ func (p *fakePort) Write(b []byte, deadline time.Time) (int, error) {
 	p.written = append(p.written, b...)
 	return len(b), nil
 }
+func (p *fakePort) Drain(time.Time)                      {}
 func (p *fakePort) SetReadTimeout(t time.Duration) error { p.timeout = t; return nil }
 func (p *fakePort) Close() error                         { p.closed = true; return nil }
 
