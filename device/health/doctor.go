@@ -168,9 +168,9 @@ func (c Check) Skip(format string, args ...any) Check {
 	return c
 }
 
-// unseen leaves it unjudged because this user may not look.
-func (c Check) unseen(what string, err error) Check {
-	c = c.Skip("%s cannot be seen by this user: %s", what, reason(err))
+// Hidden leaves it unjudged because this user may not look.
+func (c Check) Hidden(what string) Check {
+	c = c.Skip("%s cannot be seen by this user", what)
 	c.Unseen, c.Hint = true, "run the doctor as the daemon's user or with sudo"
 	return c
 }
@@ -178,7 +178,7 @@ func (c Check) unseen(what string, err error) Check {
 // missing is an error of looking: not permitted is not known, anything else is a failure.
 func (c Check) missing(what string, err error, hint string) Check {
 	if errors.Is(err, fs.ErrPermission) {
-		return c.unseen(what, err)
+		return c.Hidden(what)
 	}
 	return c.fail(hint, "%s: %s", what, reason(err))
 }

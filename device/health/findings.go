@@ -51,7 +51,7 @@ func LedgerState(f LedgerFacts) Check {
 	c := About(CheckLedger)
 	if f.Err != nil && f.Fault == nil {
 		if errors.Is(f.Err, fs.ErrPermission) {
-			return c.unseen(f.Path, f.Err)
+			return c.Hidden(f.Path)
 		}
 		f.Fault = Ledger(f.Class, f.Err)
 	}
@@ -172,7 +172,7 @@ func Keys(files []KeyFile) Check {
 	case len(said) > 0:
 		return c.fail(strings.Join(hints, "; "), "%s", strings.Join(said, "; "))
 	case unseen > 0:
-		return c.unseen(count(unseen, "key file", "key files"), fs.ErrPermission)
+		return c.Hidden(count(unseen, "key file", "key files"))
 	}
 	return c.ok("%s: each is what it should be and no secret is open to others", count(len(files), "file", "files"))
 }
