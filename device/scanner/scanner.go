@@ -11,9 +11,12 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"time"
 
 	"go.bug.st/serial"
+
+	"grattoir/validate/ticket"
 )
 
 // Config says where the scanner is and how it talks. Zero fields take the default.
@@ -24,7 +27,23 @@ type Config struct {
 	DataBits int           // 7 or 8 (default)
 	Idle     time.Duration // default 80 ms: silence that makes a record with no end mark a fault; 10 ms to 2 s
 	SameCode time.Duration // default 1.5 s: the same code again within it is the same scan
+	Suffix   string        // SuffixAny (default) or SuffixNone; with none Idle is 200 ms by default
+	Prefix   string        // what the scanner puts before every record, "" for nothing; stripped, and a record without it is a fault
+
+	// Layouts are those of the tickets that may come. They tell a code read several
+	// times into one record, and what silence may end with SuffixNone, which needs
+	// them. Asked at each such record; it must be quick.
+	Layouts func() []ticket.Layout
 }
+
+// How records end.
+const (
+	SuffixAny  = "any"  // CR, LF, CR LF, TAB, or ETX after STX, whichever comes
+	SuffixNone = "none" // as any, and the scanner may send no end mark at all: see Decoder.Silence
+)
+
+// maxPrefix is the longest prefix in bytes.
+const maxPrefix = 16
 
 func (c Config) withDefaults() Config {
 	if c.Baud == 0 {
@@ -35,6 +54,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.DataBits == 0 {
 		c.DataBits = 8
+	}
+	if c.Suffix == "" {
+		c.Suffix = SuffixAny
+	}
+	if c.Idle == 0 && c.Suffix == SuffixNone {
+		c.Idle = 200 * time.Millisecond // silence decides, so a hiccup of the line must not
 	}
 	if c.Idle == 0 {
 		c.Idle = 80 * time.Millisecond
@@ -79,6 +104,14 @@ func (c Config) check() error {
 		return fmt.Errorf("scanner %s: idle %v; want 10ms to 2s", c.Path, c.Idle)
 	case c.SameCode < 0 || c.SameCode > time.Minute:
 		return fmt.Errorf("scanner %s: same code %v; want up to 1m", c.Path, c.SameCode)
+	case c.Suffix != SuffixAny && c.Suffix != SuffixNone:
+		return fmt.Errorf("scanner %s: suffix %q; want any or none", c.Path, c.Suffix)
+	case c.Suffix == SuffixNone && c.Idle < 100*time.Millisecond:
+		return fmt.Errorf("scanner %s: idle %v; with no suffix, silence ends a record: want 100ms or more", c.Path, c.Idle)
+	case c.Suffix == SuffixNone && c.Layouts == nil:
+		return fmt.Errorf("scanner %s: no suffix and no layouts of tickets: nothing would tell a whole code from a piece", c.Path)
+	case len(c.Prefix) > maxPrefix || strings.ContainsFunc(c.Prefix, func(r rune) bool { return r < ' ' || r > '~' }):
+		return fmt.Errorf("scanner %s: prefix %q; want up to %d printable ASCII characters (STX is taken off by itself)", c.Path, c.Prefix, maxPrefix)
 	}
 	return nil
 }
@@ -103,14 +136,6 @@ type State struct {
 	Stale  int    // when first Connected: bytes dropped since they came before the port was open
 }
 
-// port is what this package uses of serial.Port. Read returns 0, nil at its
-// time-out.
-type port interface {
-	Read(p []byte) (int, error)
-	SetReadTimeout(t time.Duration) error
-	Close() error
-}
-
 // Scanner reads one port for ever. Make it with New, run it once with Run.
 type Scanner struct {
 	cfg  Config
@@ -131,14 +156,10 @@ func New(cfg Config, log *slog.Logger) *Scanner {
 	return &Scanner{
 		cfg:     cfg,
 		log:     log.With("device", "scanner", "path", cfg.Path),
-		open:    openSerial,
+		open:    openPort,
 		decoder: NewDecoder(cfg),
 		shown:   "?",
 	}
-}
-
-func openSerial(path string, mode *serial.Mode) (port, error) {
-	return serial.Open(path, mode)
 }
 
 const (
@@ -258,7 +279,7 @@ func (s *Scanner) read(ctx context.Context, p port) error {
 	buf := make([]byte, 256)
 	for empty := 0; ctx.Err() == nil; {
 		began := time.Now()
-		n, err := readOnce(p, buf)
+		n, err := p.Read(buf)
 		now := time.Now()
 		switch {
 		case err != nil:
@@ -284,24 +305,13 @@ func (s *Scanner) read(ctx context.Context, p port) error {
 	return nil
 }
 
-// readOnce turns a panic of the serial library into an error: it indexes a fixed
-// table by descriptor, which a number of 1024 or more overruns.
-func readOnce(p port, buf []byte) (n int, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			n, err = 0, fmt.Errorf("serial library: %v (too many open files?)", r)
-		}
-	}()
-	return p.Read(buf)
-}
-
 // dropStale throws away what the kernel kept from before the port was open, until
 // the line is silent, and returns how much it was. Those bytes may be hours old.
 func (s *Scanner) dropStale(ctx context.Context, p port) (int, error) {
 	stale := 0
 	buf := make([]byte, 256)
 	for end := time.Now().Add(staleLimit); ctx.Err() == nil; {
-		n, err := readOnce(p, buf)
+		n, err := p.Read(buf)
 		stale += n
 		switch {
 		case err != nil:
