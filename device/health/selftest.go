@@ -171,43 +171,49 @@ func IsMark(text string) bool {
 	return ok && len(rest) == markLength && strings.Trim(rest, markLetters) == ""
 }
 
-// Ear lies between the scanner and the counter and catches a self-test's mark while one
-// waits for it. Everything else goes on to the counter. The zero Ear catches nothing.
+// Ear lies between the scanner and the counter and catches a self-test's mark from the
+// moment its slip is printed, for a while. Everything else goes on to the counter. The zero
+// Ear catches nothing.
 type Ear struct {
 	mu    sync.Mutex
 	mark  string
-	heard chan struct{}
-}
-
-// Caught tells whether a scan was the mark that a self-test waits for.
-func (e *Ear) Caught(text string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.mark == "" || text != e.mark {
-		return false
-	}
-	e.mark = ""
-	close(e.heard)
-	return true
+	until time.Time
+	heard chan struct{} // closed when mark was scanned
 }
 
 // Patience is how long a self-test waits for its mark.
 const Patience = time.Minute
 
-// Await waits until the mark is scanned. It says so on the counter of nobody: a second
-// self-test that waits takes the place of the first.
-func (e *Ear) Await(ctx context.Context, mark string) error {
-	heard := make(chan struct{})
+// Caught tells whether a scan was the mark that a self-test waits for.
+func (e *Ear) Caught(text string) bool {
 	e.mu.Lock()
-	e.mark, e.heard = mark, heard
-	e.mu.Unlock()
-	defer func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if e.heard == heard {
-			e.mark = ""
-		}
-	}()
+	defer e.mu.Unlock()
+	if e.mark == "" || text != e.mark || time.Now().After(e.until) {
+		return false
+	}
+	select {
+	case <-e.heard: // scanned twice
+	default:
+		close(e.heard)
+	}
+	return true
+}
+
+// expect begins to wait for a mark, or goes on; heard is closed when it comes. A second
+// self-test's mark takes the place of the first's.
+func (e *Ear) expect(mark string) (heard <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.mark != mark {
+		e.mark, e.heard = mark, make(chan struct{})
+	}
+	e.until = time.Now().Add(Patience)
+	return e.heard
+}
+
+// await waits until the mark was scanned.
+func (e *Ear) await(ctx context.Context, mark string) error {
+	heard := e.expect(mark)
 	limit := time.NewTimer(Patience)
 	defer limit.Stop()
 	select {
@@ -218,6 +224,18 @@ func (e *Ear) Await(ctx context.Context, mark string) error {
 	case <-ctx.Done():
 		return fmt.Errorf("the wait for the mark was ended: %w", context.Cause(ctx))
 	}
+}
+
+// Join gives a bench its scanner, whose scans pass by the ear.
+func (e *Ear) Join(b Bench) Bench {
+	b.Scan = e.await
+	if print := b.Print; print != nil {
+		b.Print = func(ctx context.Context, mark string) (printer.State, error) {
+			e.expect(mark) // a quick hand scans it before anybody waits
+			return print(ctx, mark)
+		}
+	}
+	return b
 }
 
 // drawerPulse opens any drawer that follows the makers' manuals.
@@ -235,42 +253,10 @@ func PaperBench(d *printer.Device, p printer.Profile) Bench {
 	b := Bench{Print: func(ctx context.Context, mark string) (printer.State, error) {
 		ctx, cancel := context.WithTimeout(ctx, paperPatience)
 		defer cancel()
-		return d.Print(ctx, slip(p, mark), nil)
+		return d.Print(ctx, printer.TestSlip(p, mark), nil)
 	}}
 	if p.Drawer {
 		b.Drawer = func(ctx context.Context) error { return d.OpenDrawer(ctx, drawerPin, drawerPulse) }
 	}
 	return b
-}
-
-// slip is the test slip: what the profile says, a ruler to see lost columns on, the
-// letters of French, and the mark to scan back.
-func slip(p printer.Profile, mark string) printer.Slip {
-	var s printer.Slip
-	s.Line("TEST", printer.Bold, printer.Big, printer.Centre)
-	s.Pair(p.Name, p.Page.Name)
-	s.Line(ruler(p.Columns))
-	s.Line("ABCDEFGHIJKLMNOPQRSTUVWXYZ abcdefghijklmnopqrstuvwxyz 0123456789")
-	s.Line("àâäçéèêëîïôöùûüÿœæ ÀÂÄÇÉÈÊËÎÏÔÖÙÛÜŸŒÆ € « ’ … – »")
-	s.Banner("TEST")
-	s.Blank()
-	s.DataMatrix(mark)
-	s.Line(mark, printer.Centre)
-	return s
-}
-
-// ruler counts the columns: ....:....1....:....2
-func ruler(columns int) string {
-	var b strings.Builder
-	for i := 1; i <= columns; i++ {
-		switch {
-		case i%10 == 0:
-			fmt.Fprint(&b, i/10%10)
-		case i%5 == 0:
-			b.WriteByte(':')
-		default:
-			b.WriteByte('.')
-		}
-	}
-	return b.String()
 }
