@@ -218,8 +218,7 @@ func (d *daemon) serve(ctx context.Context) error {
 
 // startWork starts what serves until the slip in hand is out.
 func (d *daemon) startWork(ctx context.Context, g *group, servers []server) {
-	d.counter.ScannerFault(&terminal.Fault{Code: "S0", ClerkFR: "Lecteur : connexion en cours.", ClerkEN: "Scanner: connecting.",
-		Technician: "the scanner's port is being opened for the first time"})
+	d.counter.ScannerFault(health.Connecting())
 	g.start("printer", func() error { return d.devices.paper.Run(ctx) })
 	g.start("slips", func() error { d.counter.Run(ctx); return nil })
 	for _, s := range servers {
