@@ -91,6 +91,9 @@ func (s *sending) push(ctx context.Context, piece []byte) error {
 		if err := s.mayGoOn(ctx); err != nil {
 			return err
 		}
+		if s.held && s.asked(true) {
+			return ErrCleared
+		}
 		n := 0
 		if s.ready(ctx) && len(piece) > 0 {
 			var err error
@@ -264,10 +267,14 @@ func (s *sending) settle(ctx context.Context) (State, error) {
 	for {
 		if s.l.await(ctx, cfg.AnswerTimeout, s.proven) {
 			s.release()
+			s.d.reads = true
 			return s.level(), nil
 		}
 		if err := s.mayGoOn(ctx); err != nil {
 			return s.giveUp(err)
+		}
+		if s.asked(false) {
+			return s.giveUp(ErrCleared)
 		}
 		fault := s.trouble(ctx)
 		switch {
@@ -276,7 +283,7 @@ func (s *sending) settle(ctx context.Context) (State, error) {
 			patience = time.Now().Add(usual)
 		case time.Now().After(patience):
 			s.release()
-			return s.settleFor(), nil
+			return s.settleFor()
 		default:
 			s.release()
 		}
@@ -322,13 +329,18 @@ func (s *sending) level() State {
 
 // settleFor is the end of a job whose best proof never came. A model that read
 // past the request for its process id without an answer is not asked for one again.
-func (s *sending) settleFor() State {
+func (s *sending) settleFor() (State, error) {
 	level := s.level()
-	if s.wantID && level == StateConsumed {
+	switch {
+	case s.wantID && level == StateConsumed:
 		s.d.noProcessID = true
 		s.d.log.Warn("printer answers no process id: its profile promises too much", "profile", s.d.cfg.Profile.Name)
+	case level == StateSent && (s.d.cfg.Profile.Status == Can || s.d.reads):
+		// It would tell. Somebody switched it off and on, and its buffer is empty.
+		end := s.unknown(errors.New("the printer is well and never read the slip to its end: it was switched off, or lost bytes"))
+		return end.state, end.err
 	}
-	return level
+	return level, nil
 }
 
 // giveUp ends the wait for a proof. A proof already there counts, except that a
