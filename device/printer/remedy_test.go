@@ -121,7 +121,7 @@ func TestJammedCutterGoesOnOnRequest(t *testing.T) {
 
 func TestRecoveryIsRefusedWhereThereIsNone(t *testing.T) {
 	b, p := heldForPaper(t, "epson-tm-t20")
-	if err := b.Recover(t.Context()); err == nil || !strings.Contains(err.Error(), "P2") {
+	if err := b.Recover(t.Context()); err == nil || !strings.Contains(err.Error(), "only a jammed") {
 		t.Errorf("with no paper: %v", err)
 	}
 	b.paper.LoadPaper(0)
