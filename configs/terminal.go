@@ -61,6 +61,7 @@ type Register struct {
 type Shop struct {
 	Name    string   `toml:"name"`
 	Address []string `toml:"address"`
+	Logo    string   `toml:"logo"` // file of a PNG, one pixel a dot, "" for none
 }
 
 // Screen is where the pages are served.
@@ -78,10 +79,11 @@ type Scanner struct {
 
 // Printer is the receipt printer's line and model.
 type Printer struct {
-	Path    string `toml:"path"`
-	Baud    int    `toml:"baud"`
-	Flow    string `toml:"flow"`
-	Profile string `toml:"profile"`
+	Path     string `toml:"path"`
+	Baud     int    `toml:"baud"`
+	Flow     string `toml:"flow"`
+	Profile  string `toml:"profile"`
+	Profiles string `toml:"profiles"` // file of further profiles, "" for the shipped ones only
 }
 
 // Policy are the limits, in minor units, while no signed policy that lies here has begun.
@@ -191,7 +193,7 @@ func (c *Terminal) resolve(dir string) {
 			*p = filepath.Join(dir, *p)
 		}
 	}
-	for _, p := range []*string{&c.Data, &c.Socket, &c.ClaimKey, &c.Register.Key, &c.Scanner.Path, &c.Printer.Path} {
+	for _, p := range []*string{&c.Data, &c.Socket, &c.ClaimKey, &c.Register.Key, &c.Scanner.Path, &c.Printer.Path, &c.Printer.Profiles, &c.Shop.Logo} {
 		abs(p)
 	}
 	for i := range c.Keys {

@@ -178,6 +178,7 @@ type Options struct {
 	Rescan   func() error                            // looks for new manifests and policies
 	Render   func(io.Writer, validate.Receipt) error // draws a slip as PNG
 	Bench    health.Bench                            // the devices, for the self-test
+	Printer  PrinterActs
 	Log      *slog.Logger
 }
 
@@ -200,6 +201,7 @@ func Handler(opt Options) http.Handler {
 	mux.HandleFunc("GET /v1/last", s.last)
 	mux.HandleFunc("GET /v1/slip/{number}", s.slip)
 	mux.HandleFunc("POST /v1/selftest", s.selfTest)
+	mux.HandleFunc("POST /v1/printer", s.printer)
 	s.acts(mux)
 	return http.MaxBytesHandler(mux, maxBody)
 }
