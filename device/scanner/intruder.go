@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// Intruder is a program or setting that takes serial ports from others or writes to them.
+// Intruder is a program that takes serial ports from others or writes to them unasked.
 type Intruder struct {
-	Name  string // "ModemManager", "brltty", "agetty" or "console"
+	Name  string // "ModemManager" or "brltty"
 	Found string // where it was seen: "process 412", or a file's path
 	Hint  string // what a technician does about it
 }
@@ -21,15 +21,18 @@ type Intruder struct {
 // Intruders looks for what is known to disturb a scanner's port: ModemManager, which
 // writes modem commands to every new port for some seconds (rusefi#4359); brltty, which
 // claims common USB serial chips for a braille display, so that the port vanishes at
-// once (ubuntu-rockchip#621); a login prompt or the kernel's console on a UART
-// (RPi-Distro/repo#22). Fsys is the system's root, os.DirFS("/"); only proc, sys, dev,
-// run/udev and the udev rules are read. Port is the configured path; a rule that has
+// once (ubuntu-rockchip#621). A program that merely has the port open is none of these.
+// Fsys is the system's root, os.DirFS("/"); only proc, sys, dev, run/udev and the udev
+// rules are read. Port is the configured path; a rule that has
 // ModemManager pass over this very port is respected, and with "" none is.
 //
 // An error means that something could not be read, so that the list may lack one.
 func Intruders(fsys fs.FS, port string) ([]Intruder, error) {
-	running, err := processes(fsys)
 	dev := deviceAt(fsys, port)
+	if dev.pseudo {
+		return nil, nil // they look for devices only
+	}
+	running, err := processes(fsys)
 	rules, ruleErr := udevRules(fsys)
 	err = errors.Join(err, ruleErr)
 	var found []Intruder
@@ -40,22 +43,12 @@ func Intruders(fsys fs.FS, port string) ([]Intruder, error) {
 			found = append(found, Intruder{"ModemManager", at, modemHint(dev)})
 		case p.name == "brltty":
 			found = append(found, Intruder{"brltty", at, brlttyHint})
-		case (p.name == "agetty" || p.name == "getty") && dev.name != "" && slices.Contains(p.args, dev.name):
-			found = append(found, Intruder{"agetty", at, "A login prompt runs on " + dev.name + ": systemctl mask --now serial-getty@" + dev.name})
 		}
 	}
 	if i := slices.IndexFunc(rules, func(r udevRule) bool { return r.startsBrltty(dev) }); i >= 0 {
 		found = append(found, Intruder{"brltty", "/" + rules[i].file, brlttyHint})
 	}
-	line, lineErr := readSome(fsys, "proc/cmdline")
-	for _, word := range strings.Fields(string(line)) {
-		if console, ok := strings.CutPrefix(word, "console="); ok && dev.name != "" {
-			if name, _, _ := strings.Cut(console, ","); name == dev.name {
-				found = append(found, Intruder{"console", "/proc/cmdline", "The kernel's console is on " + dev.name + ": take " + word + " out of the boot command line (/boot/firmware/cmdline.txt), then restart"})
-			}
-		}
-	}
-	return found, errors.Join(err, lineErr)
+	return found, err
 }
 
 const brlttyHint = "It claims common USB serial adapters (CH340, CP210x) for braille displays: remove the package brltty, or systemctl mask brltty-udev.service brltty.path, then plug the scanner in again"
@@ -85,10 +78,7 @@ func readSome(fsys fs.FS, name string) ([]byte, error) {
 	return b, errors.Join(err, f.Close())
 }
 
-type process struct {
-	pid, name string
-	args      []string
-}
+type process struct{ pid, name string }
 
 // processes lists what runs. One that ends meanwhile is left out.
 func processes(fsys fs.FS) ([]process, error) {
@@ -105,11 +95,7 @@ func processes(fsys fs.FS) ([]process, error) {
 		if err != nil || len(comm) == 0 {
 			continue
 		}
-		args, err := readSome(fsys, path.Join("proc", e.Name(), "cmdline"))
-		if err != nil {
-			args = nil // the name alone tells of most
-		}
-		list = append(list, process{pid: e.Name(), name: strings.TrimSpace(string(comm)), args: strings.Split(string(args), "\x00")})
+		list = append(list, process{pid: e.Name(), name: strings.TrimSpace(string(comm))})
 	}
 	return list, nil
 }
@@ -117,6 +103,7 @@ func processes(fsys fs.FS) ([]process, error) {
 // device is what udev knows of a port; all empty where it knows nothing.
 type device struct {
 	name            string // ttyACM0
+	pseudo          bool   // no device but another program's
 	vendor, product string // of USB, four hexadecimal digits
 	ignored         bool   // ModemManager is told to pass over it
 }
@@ -137,7 +124,7 @@ func deviceAt(fsys fs.FS, port string) device {
 	if port == "" {
 		return device{}
 	}
-	d := device{name: path.Base(name)}
+	d := device{name: path.Base(name), pseudo: path.Dir(name) == "dev/pts"}
 	number, err := readSome(fsys, path.Join("sys/class/tty", d.name, "dev"))
 	if err != nil || len(number) == 0 {
 		return d
