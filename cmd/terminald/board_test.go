@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"grattoir/configs"
+	"grattoir/device/control"
 	"grattoir/device/gpio"
 	"grattoir/device/screen"
 	"grattoir/device/terminal"
@@ -175,4 +177,34 @@ func TestNoPinConfiguredLooksForNone(t *testing.T) {
 	}
 	d.board.follow(nil)
 	d.board.run(t.Context(), nil, nil)
+}
+
+// The real program with pins configured, on a machine that has none: one line says so, and
+// everything else works.
+func TestTerminalWithoutGPIOSaysSoOnceAndWorks(t *testing.T) {
+	if chips, _ := filepath.Glob("/dev/gpiochip*"); len(chips) > 0 {
+		t.Skip("this machine has GPIO: a terminal that has none cannot be tried")
+	}
+	s := openShop(t)
+	config := filepath.Join(s.Dir, "terminald.toml")
+	text := shopConfig + "[gpio]\ndrawer = { pin = \"GPIO22\" }\nwin = { pin = \"GPIO23\" }\npay = { pin = \"GPIO21\", active_low = true }\nbusy = { pin = \"GPIO5\" }\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.start(t)
+	s.await(t, func(st control.Status) bool { return len(st.Board) == 1 && st.Board[0].Code == gpio.CodeNone })
+	s.pay(t, s.scan(t, s.codes["2000"][0]))
+	s.printed(t)
+	s.stop(t)
+	log, err := os.ReadFile(s.LogPath())
+	if err != nil || strings.Count(strings.ToLower(string(log)), "gpio fault") != 1 || strings.Count(strings.ToLower(string(log)), "gpiochip") != 1 {
+		t.Errorf("%v, the log:\n%s", err, log)
+	}
+	wrong := strings.Replace(text, "GPIO23", "GPIO22", 1)
+	if err := os.WriteFile(config, []byte(wrong), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(deadline(t)); err == nil || !strings.Contains(err.Error(), "gpio.drawer.pin, gpio.win.pin") {
+		t.Error("two outputs on one line:", err)
+	}
 }
