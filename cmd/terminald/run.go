@@ -17,6 +17,7 @@ import (
 	"grattoir/configs"
 	"grattoir/device/control"
 	"grattoir/device/gpio"
+	"grattoir/device/health"
 	"grattoir/device/printer"
 	"grattoir/device/scanner"
 	"grattoir/device/screen"
@@ -60,6 +61,7 @@ type daemon struct {
 	stationery printer.Stationery
 	counter    *terminal.Terminal
 	page       *screen.Screen
+	ear        health.Ear // catches the self-test's mark
 
 	closers []closer
 }
@@ -225,8 +227,7 @@ func (d *daemon) serve(ctx context.Context) error {
 
 // startWork starts what serves until the slip in hand is out.
 func (d *daemon) startWork(ctx context.Context, g *group, servers []server) {
-	d.counter.ScannerFault(&terminal.Fault{Code: "S0", ClerkFR: "Lecteur : connexion en cours.", ClerkEN: "Scanner: connecting.",
-		Technician: "the scanner's port is being opened for the first time"})
+	d.counter.ScannerFault(health.Connecting())
 	g.start("printer", func() error { return d.devices.paper.Run(ctx) })
 	g.start("slips", func() error { d.counter.Run(ctx); return nil })
 	for _, s := range servers {
@@ -245,6 +246,9 @@ func (d *daemon) startScans(ctx context.Context, g *group) {
 	g.start("sign-on", func() error { d.counter.Watch(ctx); return nil })
 	g.start("scanner", func() error {
 		return d.devices.glass.Run(ctx, func(s scanner.Scan) {
+			if d.ear.Caught(s.Text) {
+				return
+			}
 			d.counter.Check(ctx, terminal.Scan{Text: s.Text, AIM: aimLetter(s.AIM), Entered: validate.Scanned})
 		}, func(s scanner.State) { d.counter.ScannerFault(scannerFault(s)) })
 	})
@@ -297,11 +301,17 @@ func (d *daemon) listen(ctx context.Context) ([]server, error) {
 	}
 	url := "http://" + web.Addr().String() + "/"
 	acts := control.Handler(control.Options{Terminal: d.counter, Language: money.Language(d.config.Language), Status: func() control.Status { return d.status(url) },
-		Rescan: func() error { return errors.Join(d.blocks.rescan(ctx), d.rules.rescan()) }, Render: d.render})
+		Rescan: func() error { return errors.Join(d.blocks.rescan(ctx), d.rules.rescan()) }, Render: d.render,
+		Bench: d.bench(), Log: d.log})
 	return []server{
 		{&http.Server{Handler: d.page.Handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}, "pages", url, web},
 		{&http.Server{Handler: acts, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}, "socket", "", socket},
 	}, nil
+}
+
+// bench are the devices as the self-test reaches them.
+func (d *daemon) bench() health.Bench {
+	return d.ear.Join(health.PaperBench(d.devices.paper, d.devices.profile))
 }
 
 // status is what the socket tells of the daemon.
