@@ -33,6 +33,14 @@ type Config struct {
 	Flow    Flow   // empty means NoFlow
 	Profile Profile
 
+	// Busy is the printer's busy line (DTR on small modules) where it is wired to a pin:
+	// true means that it takes no more than a chunk. It must not block. Nil where it is not.
+	Busy func() (bool, error)
+	// Power switches the printer's supply where a pin can, and returns when it has; the
+	// printer is on while Run runs and stays on after it, since a slip may be in it. Nil
+	// where no pin can.
+	Power func(ctx context.Context, on bool) error
+
 	WriteTimeout  time.Duration // without progress the printer counts as blocked; default from speed and chunk
 	AnswerTimeout time.Duration // for one status request, and between two of them while a slip is out; default 500 ms
 	Poll          time.Duration // between status requests at rest; default 2 s
@@ -116,6 +124,7 @@ type Device struct {
 	changed chan struct{} // closed and replaced when status or holding changes
 
 	// Of the goroutine in Run only.
+	powered     bool    // by the pin, if there is one
 	torn        bool    // the last job broke off inside a command
 	lastID      [4]byte // of the last job with a process id
 	noProcessID bool    // the model did not keep its profile's promise
@@ -151,6 +160,9 @@ func (d *Device) Torn() { d.torn = true }
 
 func unplugged(err error) Status {
 	f := notConnected(err)
+	if p, ok := errors.AsType[*pinError](err); ok {
+		f = pinBroken(p.err)
+	}
 	return Status{Paper: PaperUnknown, Fault: &f}
 }
 
@@ -179,7 +191,7 @@ func (d *Device) Run(ctx context.Context) error {
 	const first, last = 250 * time.Millisecond, 5 * time.Second
 	pause, logged := first, ""
 	for ctx.Err() == nil {
-		port, err := OpenPort(d.cfg.Path, d.cfg.Baud, d.cfg.Flow)
+		port, err := d.connect(ctx)
 		if err == nil {
 			logged = ""
 			var useful bool
@@ -197,13 +209,47 @@ func (d *Device) Run(ctx context.Context) error {
 		}
 		jitter := pause/2 + mathrand.N(pause/2)
 		pause = min(2*pause, last)
-		select {
-		case <-ctx.Done():
-		case <-time.After(jitter):
-		}
+		_ = wait(ctx, jitter) // the loop looks at ctx
 	}
 	d.publish(unplugged(context.Cause(ctx)))
 	return nil
+}
+
+// pinError is a pin that cannot be read or set.
+type pinError struct{ err error }
+
+func (e *pinError) Error() string { return "the printer's pin: " + e.err.Error() }
+func (e *pinError) Unwrap() error { return e.err }
+
+// connect switches the printer on, where a pin can, opens the line, and gives the printer
+// the time its model needs before the first byte.
+func (d *Device) connect(ctx context.Context) (*Port, error) {
+	if d.cfg.Power != nil && !d.powered {
+		if err := d.cfg.Power(ctx, true); err != nil {
+			return nil, &pinError{err}
+		}
+		d.powered = true
+	}
+	port, err := OpenPort(d.cfg.Path, d.cfg.Baud, d.cfg.Flow)
+	if err != nil {
+		return nil, err
+	}
+	if wait(ctx, d.cfg.Profile.Wake) != nil {
+		return nil, errors.Join(ctx.Err(), port.Close())
+	}
+	return port, nil
+}
+
+// wait is nil after the time, or what ended ctx before.
+func wait(ctx context.Context, t time.Duration) error {
+	timer := time.NewTimer(t)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // serve is one connection, from the first status to its loss. useful says that
@@ -232,6 +278,9 @@ func (d *Device) serve(ctx context.Context, port *Port) (useful bool, err error)
 		case <-poll.C:
 			if err := d.survey(ctx, l); err != nil {
 				return true, err
+			}
+			if d.Status().Fault == nil && l.forgive() {
+				d.log.Warn("printer said XOFF and never XON: taken as switched off and on meanwhile", "path", d.cfg.Path)
 			}
 		}
 	}
