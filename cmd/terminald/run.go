@@ -55,7 +55,10 @@ func run(ctx context.Context, c configs.Terminal) error {
 		return way.trusted()
 	}
 	now := clock()
-	book, err := openBook(ctx, c, believed, now, trusted, log)
+	var team *crew // its files are closed after the ledger, whose last signature is over their audits, too
+	defer func() { logError(log, "closing the operators' files", team.close()) }()
+	audits := func(ctx context.Context) []ledger.AuditHead { return team.audits(ctx) }
+	book, err := openBook(ctx, c, believed, now, trusted, audits, log)
 	if err != nil {
 		return err
 	}
@@ -80,11 +83,9 @@ func run(ctx context.Context, c configs.Terminal) error {
 	if err != nil {
 		return err
 	}
-	team, err := openCrew(ctx, c, trusted, log)
-	if err != nil {
+	if team, err = openCrew(ctx, c, trusted, log); err != nil {
 		return err
 	}
-	defer func() { logError(log, "closing the operators' files", team.close()) }()
 	stationery := printer.Stationery{Shop: printer.Shop{Name: c.Shop.Name, Address: c.Shop.Address}, Language: money.Language(c.Language), Zone: zone,
 		Sign: slipSigner(c, believed.identity, log)}
 	desk := terminal.Options{Name: c.Name, Shelf: blocks.shelf, Ledger: journal{book, team.shut}, Currency: c.Policy.Currency,

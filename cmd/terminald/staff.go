@@ -111,7 +111,33 @@ func openCrew(ctx context.Context, c configs.Terminal, trusted func() time.Time,
 	return w, nil
 }
 
+// audits are how far the audits of operators and identities have come, for the journal to
+// note. One that cannot be read is left out: it must not stop a closing.
+func (w *crew) audits(ctx context.Context) []ledger.AuditHead {
+	if w == nil { // before they are opened
+		return nil
+	}
+	var list []ledger.AuditHead
+	take := func(h ledger.AuditHead, err error) {
+		if err != nil {
+			w.log.Error("the journal cannot note an audit's end", "audit", h.Audit, "err", err)
+			return
+		}
+		list = append(list, h)
+	}
+	if w.staff != nil {
+		take(w.staff.AuditHead(ctx))
+	}
+	if w.register != nil {
+		take(w.register.AuditHead(ctx))
+	}
+	return list
+}
+
 func (w *crew) close() error {
+	if w == nil {
+		return nil
+	}
 	var errs []error
 	if w.staff != nil {
 		errs = append(errs, w.staff.Close())

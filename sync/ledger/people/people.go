@@ -197,6 +197,9 @@ func (s *Staff) Audit(ctx context.Context, each func(AuditLine) error) error {
 	return s.file.lines(ctx, each)
 }
 
+// AuditHead is how far the audit has come, for the journal to note; line 0 is none yet.
+func (s *Staff) AuditHead(ctx context.Context) (ledger.AuditHead, error) { return s.file.head(ctx) }
+
 // staffKind is the operators' file, version by version.
 func staffKind() fileKind {
 	return fileKind{name: "operators", id: 0x4752504f, steps: [][]string{{

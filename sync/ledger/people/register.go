@@ -423,3 +423,6 @@ func (r *Register) Verify(ctx context.Context) error { return r.file.verify(ctx)
 func (r *Register) Audit(ctx context.Context, each func(AuditLine) error) error {
 	return r.file.lines(ctx, each)
 }
+
+// AuditHead is how far the audit has come, for the journal to note; line 0 is none yet.
+func (r *Register) AuditHead(ctx context.Context) (ledger.AuditHead, error) { return r.file.head(ctx) }
