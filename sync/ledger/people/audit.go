@@ -25,7 +25,7 @@ type AuditLine struct {
 	MonoMS   int64  `json:"mono_ms"`  // since that boot
 	Time     string `json:"time"`     // device time, a hint
 	Trusted  string `json:"trusted"`  // newest trusted time, "" for none
-	Act      string `json:"act"`      // operator-add, pin, unlock, suspend, resume, refused, sign-on, sign-off, end-session, approve ...; record, look, export, acknowledged, erase, key
+	Act      string `json:"act"`      // operator-add, pin, unlock, suspend, resume, refused, sign-on, sign-off, end-session, approve ...; record, look, export, acknowledged, erase, erase-unsent, key
 	Operator string `json:"operator"` // who: an operator's id, "owner", "system", or "?" for an id that does not exist
 	About    string `json:"about"`    // whom or what; never a PIN, never anything that tells who a winner is
 	Prev     string `json:"prev"`     // 64 hexadecimal digits, zeros before the first
