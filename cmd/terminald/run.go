@@ -75,15 +75,16 @@ func run(ctx context.Context, c configs.Terminal) error {
 		return err
 	}
 
+	if team, err = openCrew(ctx, c, trusted, log); err != nil {
+		return err
+	}
 	var counter *terminal.Terminal
-	if way, err = newLink(c, believed, book, blocks, func() []string { return faultCodes(counter) }, outside{}, log); err != nil {
+	faults := func() []string { return faultCodes(counter, team.late(ctx)) }
+	if way, err = newLink(c, believed, book, blocks, team.records(), faults, outside{}, log); err != nil {
 		return err
 	}
 	rules, err := newLimits(c, believed, trusted, log)
 	if err != nil {
-		return err
-	}
-	if team, err = openCrew(ctx, c, trusted, log); err != nil {
 		return err
 	}
 	stationery := printer.Stationery{Shop: printer.Shop{Name: c.Shop.Name, Address: c.Shop.Address}, Language: money.Language(c.Language), Zone: zone,
@@ -132,7 +133,7 @@ func serve(ctx context.Context, c configs.Terminal, log *slog.Logger, counter *t
 		version, known := rules.status()
 		return control.Status{Terminal: c.Name, Shop: c.Shop.Name, Program: program, Policy: version, Limits: known, StandAlone: c.StandAlone,
 			Head: validate.EntryNumber{Epoch: head.Epoch, Seq: head.Seq}.String(), HeadHash: head.Hash.String(),
-			Page: "http://" + web.Addr().String() + "/", Blocks: blocks.list(), Damaged: blocks.damaged(), Now: now(), Trusted: way.trusted(), Link: way.status()}
+			Page: "http://" + web.Addr().String() + "/", Blocks: blocks.list(), Damaged: blocks.damaged(), Now: now(), Trusted: way.trusted(), Link: way.status(), Register: socketFault(team.late(ctx), money.Language(c.Language))}
 	}
 	servers := []*http.Server{
 		{Handler: page.Handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10},
@@ -298,15 +299,23 @@ func awaitDevices(ctx context.Context, counter *terminal.Terminal) {
 }
 
 // faultCodes are the codes of what does not work, for central's reports.
-func faultCodes(counter *terminal.Terminal) []string {
+func faultCodes(counter *terminal.Terminal, more ...*terminal.Fault) []string {
 	state, _ := counter.State()
 	codes := []string{}
-	for _, f := range []*terminal.Fault{state.Scanner, state.Printer, state.Ledger, state.Clock, state.Limits} {
+	for _, f := range append([]*terminal.Fault{state.Scanner, state.Printer, state.Ledger, state.Clock, state.Limits}, more...) {
 		if f != nil {
 			codes = append(codes, f.Code)
 		}
 	}
 	return codes
+}
+
+// socketFault is a fault as the socket tells it.
+func socketFault(f *terminal.Fault, l money.Language) *control.Fault {
+	if f == nil {
+		return nil
+	}
+	return &control.Fault{Code: f.Code, Clerk: f.Clerk(l), Technician: f.Technician}
 }
 
 func logError(log *slog.Logger, what string, err error) {

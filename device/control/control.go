@@ -82,6 +82,7 @@ type Status struct {
 	Printer    *Fault    `json:"printer"`
 	Ledger     *Fault    `json:"ledger"`   // what keeps it from taking payments, null for nothing
 	Clock      *Fault    `json:"clock"`    // what is wrong with it, null for nothing; it stops no payment
+	Register   *Fault    `json:"register"` // what keeps identities from central, null for nothing; it stops no payment
 	Session    *Session  `json:"session"`  // who is signed on, null for nobody or no sign-on
 	Training   bool      `json:"training"` // nothing is recorded
 	Reprint    []string  `json:"reprint"`  // payments whose slip may not have come out
