@@ -138,7 +138,7 @@ func serve(ctx context.Context, c configs.Terminal, log *slog.Logger, counter *t
 	servers := []*http.Server{
 		{Handler: page.Handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10},
 		{Handler: control.Handler(control.Options{Terminal: counter, Language: money.Language(c.Language), Status: status,
-			Rescan: func() error { return errors.Join(blocks.rescan(ctx), rules.rescan()) }, Render: render}), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10},
+			Rescan: func() error { return errors.Join(blocks.rescan(ctx), rules.rescan()) }, Render: render, Roster: team.roster()}), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10},
 	}
 
 	scans, stopScans := context.WithCancel(ctx)

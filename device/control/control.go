@@ -175,6 +175,7 @@ type Options struct {
 	Status   func() Status                           // fills what the terminal itself does not know
 	Rescan   func() error                            // looks for new manifests and policies
 	Render   func(io.Writer, validate.Receipt) error // draws a slip as PNG
+	Roster   Roster                                  // nil where nobody signs on
 }
 
 const maxBody = 4 << 10

@@ -3,6 +3,7 @@ package central
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -358,6 +359,46 @@ func TestChangedAuditOfIdentitiesIsNoticed(t *testing.T) {
 		if _, _, err := w.IdentityAudit(t.Context()); err == nil {
 			t.Errorf("not noticed: %s", change)
 		}
+	}
+}
+
+// TestAuditLineOfAnIdentityWrittenAnewIsNoticed: with its own hash made anew; the next
+// line carries the old one's.
+func TestAuditLineOfAnIdentityWrittenAnewIsNoticed(t *testing.T) {
+	w := newWorld(t)
+	d := w.enrolled(t, "T-1")
+	s := newRegistry(t, "T-1").file(t)
+	if _, err := d.identities(t, s); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := w.AskIdentity(t.Context(), s.Claims[0], "claire", "why"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var line string
+	if err := w.Reader().QueryRow("SELECT line FROM identity_audit WHERE seq = 1").Scan(&line); err != nil {
+		t.Fatal(err)
+	}
+	line = strings.Replace(line, "claire", "xavier", 1)
+	hash := sha256.Sum256([]byte(line))
+	w.exec(t, "UPDATE identity_audit SET line = ?, hash = ? WHERE seq = 1", line, hash[:])
+	if _, _, err := w.IdentityAudit(t.Context()); err == nil {
+		t.Error("not noticed")
+	}
+}
+
+// TestTerminalSuspendedMeanwhileStoresNoIdentity: between its certificate and the commit.
+func TestTerminalSuspendedMeanwhileStoresNoIdentity(t *testing.T) {
+	w := newWorld(t)
+	w.enrolled(t, "T-1")
+	s := newRegistry(t, "T-1").file(t)
+	if err := w.Suspend(t.Context(), "T-1", "stolen"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.storeIdentities(t.Context(), caller{name: "T-1"}, wire.IdentityUpload{Protocol: wire.Protocol, Records: []wire.SealedIdentity{s}})
+	if refused, is := errors.AsType[*wire.Error](err); !is || refused.Kind != wire.KindForbidden || w.count(t, "SELECT count(*) FROM identities") != 0 {
+		t.Fatalf("%v", err)
 	}
 }
 

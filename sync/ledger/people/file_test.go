@@ -332,6 +332,9 @@ func TestEveryErrorHasWordsThatFit(t *testing.T) {
 		if got := Explain(fmt.Errorf("deep: %w", m.err)); got != m.Message {
 			t.Errorf("%v reads as %s", m.err, got.Code)
 		}
+		if named := Named(m.Code); m.Code != "O0" && named != m.err || m.Code == "O0" && named != nil {
+			t.Errorf("%s stands for %v", m.Code, named)
+		}
 		for _, text := range []string{m.ClerkFR, m.ClerkEN} {
 			lines := strings.Split(text, "\n")
 			if text == "" || len(lines) > 2 {

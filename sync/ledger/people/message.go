@@ -25,6 +25,17 @@ func Explain(err error) Message {
 	return Message{"O0", "Erreur interne, rien n'est fait.\nAppelez l'assistance.", "Internal error, nothing was\ndone. Call support.", "An error with no words of its own: see the log."}
 }
 
+// Named is the error that a message's code stands for, nil for O0 and what is no code:
+// for those who hear of an error over the daemon's socket.
+func Named(code string) error {
+	for _, m := range messages() {
+		if m.Code == code {
+			return m.err
+		}
+	}
+	return nil
+}
+
 type explained struct {
 	err error
 	Message

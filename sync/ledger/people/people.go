@@ -145,6 +145,9 @@ const ownerID = "owner"
 // for the first operator, and when everybody who could help is locked out or suspended.
 func Owner() Credentials { return Credentials{Operator: ownerID, owner: true} }
 
+// IsOwner tells whether they are the owner's.
+func (c Credentials) IsOwner() bool { return c.owner }
+
 // Options open a Staff.
 type Options struct {
 	Path     string
