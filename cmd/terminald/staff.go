@@ -11,6 +11,7 @@ import (
 	"grattoir/cmd/internal/cli"
 	"grattoir/cmd/internal/uptime"
 	"grattoir/configs"
+	"grattoir/device/control"
 	"grattoir/device/terminal"
 	"grattoir/sync/ledger"
 	"grattoir/sync/ledger/people"
@@ -141,6 +142,15 @@ func openCrew(ctx context.Context, c configs.Terminal, trusted func() time.Time,
 		w.register, w.noRecord = nil, s
 	}
 	return w, nil
+}
+
+// lateOnSocket is late as the socket tells it.
+func (w *crew) lateOnSocket(ctx context.Context, l money.Language) *control.Fault {
+	f := w.late(ctx)
+	if f == nil {
+		return nil
+	}
+	return &control.Fault{Code: f.Code, Clerk: f.Clerk(l), Technician: f.Technician}
 }
 
 // audits are how far the audits of operators and identities have come, for the journal to

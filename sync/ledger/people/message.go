@@ -22,6 +22,10 @@ func Explain(err error) Message {
 			return m.Message
 		}
 	}
+	return wordless()
+}
+
+func wordless() Message {
 	return Message{"O0", "Erreur interne, rien n'est fait.\nAppelez l'assistance.", "Internal error, nothing was\ndone. Call support.", "An error with no words of its own: see the log."}
 }
 
@@ -34,6 +38,15 @@ func Named(code string) error {
 		}
 	}
 	return nil
+}
+
+// Messages are all of them in the order of their codes, for the technician's guide.
+func Messages() []Message {
+	all := []Message{wordless()}
+	for _, m := range messages() {
+		all = append(all, m.Message)
+	}
+	return all
 }
 
 type explained struct {
@@ -82,10 +95,10 @@ func messages() []explained {
 			"A field that the arrêté of 9 September 2021 asks for is missing or cannot be: the error names it."}},
 		{ErrLinkKey, Message{"I3", "Registre bloqué. Appelez\nl'assistance.", "Register blocked. Call\nsupport.",
 			"register.db.key is gone or another one: put it back from its copy, or open the register with a new one."}},
-		{ErrUnsentTerm, Message{"I6", "Identités non envoyées, bientôt\neffacées. Appelez l'assistance.", "Identities not sent, soon\nerased. Call support.",
-			"Identities are beyond their legal term and central never took them: after the grace they are erased unread. Make the link work now."}},
+		{ErrSealed, Message{"I4", "Identité illisible.", "Identity cannot be read.", "The sealed bytes were changed, or sealed for another key, record or terminal."}},
 		{ErrUnsent, Message{"I5", "Identités non transmises.\nAppelez l'assistance.", "Identities not sent.\nCall support.",
 			"Central has not taken identities for days: see the identities lane of the link."}},
-		{ErrSealed, Message{"I4", "Identité illisible.", "Identity cannot be read.", "The sealed bytes were changed, or sealed for another key, record or terminal."}},
+		{ErrUnsentTerm, Message{"I6", "Identités non envoyées, bientôt\neffacées. Appelez l'assistance.", "Identities not sent, soon\nerased. Call support.",
+			"Identities are beyond their legal term and central never took them: after the grace they are erased unread. Make the link work now."}},
 	}
 }
