@@ -29,7 +29,7 @@ const (
 
 // shelf measures what many open blocks add to a process. Forty files of 9 000 000 tickets
 // would be 3 GB, so one file stands under forty names, each opened as a block of its own,
-// with its own connection, caches and Merkle groups. What the files' contents would take
+// with its own connection, caches and proofs. What the files' contents would take
 // is the system's page cache, which is nobody's resident memory: manifests are never mapped.
 func (b *bench) shelf(ctx context.Context, work string, s *sealedBlock) error {
 	dir := filepath.Join(work, "shelf")
@@ -83,6 +83,7 @@ func shelfCommand() *cobra.Command {
 		Hidden: true,
 		Args:   cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			cli.SmallHeap() // as terminald does
 			m, err := measureShelf(cmd.Context(), args[0], key, cmd.InOrStdin())
 			if err != nil {
 				return err

@@ -101,17 +101,17 @@ func nineMillion(t *testing.T, path string) (public, codes string) {
 	}
 	tx, err := db.BeginTx(context.Background(), nil)
 	must(err)
-	var leaves []manifest.Hash
+	var tree manifest.Tree
 	for n := range h.Chunks() {
 		chunk := tags[n*manifest.ChunkTickets*manifest.TagBytes : (n+1)*manifest.ChunkTickets*manifest.TagBytes]
 		leaf := manifest.LeafHash(chunk)
-		leaves = append(leaves, leaf)
+		tree.Add(leaf)
 		_, err := tx.Exec("INSERT INTO chunks VALUES(?, ?)", n, chunk)
 		must(err)
 		_, err = tx.Exec("INSERT INTO leaves VALUES(?, ?)", n, leaf[:])
 		must(err)
 	}
-	h.Root = manifest.RootHash(leaves)
+	h.Root = tree.Root()
 	signed, err := note.Sign(&note.Note{Text: h.Text()}, signer)
 	must(err)
 	_, err = tx.Exec("INSERT INTO header VALUES(?)", string(signed))

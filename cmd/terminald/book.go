@@ -5,14 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
+	"grattoir/cmd/internal/uptime"
 	"grattoir/configs"
 	"grattoir/device/health"
 	"grattoir/device/terminal"
 	"grattoir/sync/ledger"
 	"grattoir/sync/ledger/people"
+	"grattoir/validate/money"
 )
 
 // openLedger opens the ledger.
@@ -22,6 +25,39 @@ func openLedger(ctx context.Context, c configs.Terminal, t trust, now, trusted f
 		return nil, err
 	}
 	return ledger.Open(ctx, opt)
+}
+
+// ledgerOptions are how this terminal opens its ledger.
+func ledgerOptions(c configs.Terminal, t trust, now, trusted func() time.Time) (ledger.Options, error) {
+	boot, err := uptime.Boot()
+	if err != nil {
+		return ledger.Options{}, err
+	}
+	moment := func() ledger.Moment {
+		return ledger.Moment{Boot: boot, Mono: uptime.Since(), Device: now(), Trusted: trusted()}
+	}
+	zone, err := time.LoadLocation(c.TimeZone)
+	if err != nil {
+		return ledger.Options{}, err
+	}
+	var sign func([]byte) ([]byte, error) // a terminal alone has no key that anybody knows
+	if !c.StandAlone {
+		sign = t.identity.Sign
+	}
+	return ledger.Options{Path: c.Ledger(), Terminal: c.Name, Moment: moment, ClaimKey: t.claimKey, Sign: sign, Zone: zone,
+		Allowance: ledger.Allowance{Claims: c.Allowance.Claims, Money: money.Amount(c.Allowance.Money)}, Reserve: c.ReserveMB << 20, AuditFirst: true}, nil
+}
+
+func readClaimKey(path string) (ledger.ClaimKey, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ledger.ClaimKey{}, fmt.Errorf("claim_key: %w", err)
+	}
+	key, err := ledger.ParseClaimKey(string(text))
+	if err != nil {
+		return ledger.ClaimKey{}, fmt.Errorf("claim_key %s: %w", path, err)
+	}
+	return key, nil
 }
 
 // openBook opens the ledger, or what is left of it. A shop whose card fails must go on
@@ -106,7 +142,8 @@ func (a *audit) wait(most time.Duration) {
 }
 
 // stop ends it before the ledger is closed.
-func (a *audit) stop() {
+func (a *audit) stop() error {
 	a.cancel()
 	a.done.Wait()
+	return nil
 }

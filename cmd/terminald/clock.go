@@ -11,14 +11,7 @@ import (
 	"grattoir/sync/ledger"
 )
 
-// written is a time that was over when this program was written: no clock that shows an
-// earlier one is right.
-func written() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
-
 const (
-	// plausible is how far beyond the newest time that is known to be over a clock may be
-	// that nobody has confirmed: a program lives no longer.
-	plausible = 10 * 365 * 24 * time.Hour
 	// tolerated is how far a clock may be from central's time.
 	tolerated = 5 * time.Minute
 	// steppedBy is what a clock must go back by at once to be told; less is its setting.
@@ -38,8 +31,8 @@ type clockWatch struct {
 }
 
 func newClockWatch(now func() time.Time, boot func() time.Duration, trusted func() time.Time, floor time.Time) *clockWatch {
-	if floor.Before(written()) {
-		floor = written()
+	if floor.Before(health.Written()) {
+		floor = health.Written()
 	}
 	return &clockWatch{now: now, trusted: trusted, boot: boot, floor: floor, started: now().Round(0).Add(-boot())}
 }
@@ -77,7 +70,7 @@ func (w *clockWatch) fault() *terminal.Fault {
 	switch {
 	case now.Before(w.floor):
 		return health.Clock(health.ClockBehind, fmt.Sprintf("it shows %s, it is after %s", shown(now), shown(w.floor)))
-	case now.After(w.floor.Add(plausible)):
+	case now.After(w.floor.Add(health.Plausible)):
 		return health.Clock(health.ClockAhead, fmt.Sprintf("it shows %s, the newest time known to be over is %s", shown(now), shown(w.floor)))
 	case w.back != "":
 		return health.Clock(health.ClockStepped, w.back)

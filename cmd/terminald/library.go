@@ -340,4 +340,4 @@ func (l *library) damaged() []string {
 	return out
 }
 
-func (l *library) close() { logError(l.log, "closing the manifests", l.shelf.Close()) }
+func (l *library) close() error { return l.shelf.Close() }

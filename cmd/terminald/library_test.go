@@ -52,7 +52,11 @@ func openFolder(t *testing.T, standAlone bool) *shelfFolder {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(l.close)
+	t.Cleanup(func() {
+		if err := l.close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return &shelfFolder{l, t, signer}
 }
 

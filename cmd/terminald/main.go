@@ -34,6 +34,7 @@ func command() *cobra.Command {
 			if err != nil {
 				return cli.Exit(cli.Usage, err)
 			}
+			cli.SmallHeap()
 			return run(cmd.Context(), c)
 		},
 	}

@@ -16,6 +16,7 @@ import (
 	"grattoir/cmd/internal/uptime"
 	"grattoir/configs"
 	"grattoir/device/control"
+	"grattoir/device/health"
 	"grattoir/device/printer"
 	"grattoir/device/scanner"
 	"grattoir/device/screen"
@@ -28,172 +29,288 @@ import (
 // run is the daemon's life: open, recover, serve, stop in order.
 func run(ctx context.Context, c configs.Terminal) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	d := &daemon{config: c, log: log, now: clock()}
+	defer d.close()
+	if err := d.open(ctx); err != nil {
+		return err
+	}
+	if err := d.recover(ctx); err != nil {
+		return err
+	}
+	return d.serve(ctx)
+}
+
+// daemon is the terminal's parts, in the order in which they are opened.
+type daemon struct {
+	config configs.Terminal
+	log    *slog.Logger
+	now    func() time.Time
+
+	devices devices
+	trust   trust
+	book    *ledger.Ledger
+	audit   *audit
+	blocks  *library
+	link    *link // nil until it is made: no trusted time then
+	rules   *limits
+	team    *crew
+
+	stationery printer.Stationery
+	counter    *terminal.Terminal
+	page       *screen.Screen
+	ear        health.Ear // catches the self-test's mark
+
+	closers []closer
+}
+
+// closer is what the end must close, by name for the log.
+type closer struct {
+	what string
+	f    func() error
+}
+
+// close closes what open has opened, the last first.
+func (d *daemon) close() {
+	for len(d.closers) > 0 {
+		last := d.closers[len(d.closers)-1]
+		d.closers = d.closers[:len(d.closers)-1]
+		logError(d.log, "closing "+last.what, last.f())
+	}
+}
+
+func (d *daemon) atEnd(what string, f func() error) { d.closers = append(d.closers, closer{what, f}) }
+
+// trusted is the newest time that central has signed, zero before any.
+func (d *daemon) trusted() time.Time {
+	if d.link == nil {
+		return time.Time{}
+	}
+	return d.link.trusted()
+}
+
+// open opens every part. What the technician got wrong is found before anything is
+// opened; the ledger comes first then, for its lock keeps a second daemon from the devices.
+func (d *daemon) open(ctx context.Context) (err error) {
+	if err := makeFolders(d.config); err != nil {
+		return err
+	}
+	if d.devices, err = makeDevices(d.config, d.log); err != nil {
+		return cli.Exit(cli.Usage, err)
+	}
+	if d.trust, err = loadTrust(d.config); err != nil {
+		return cli.Exit(cli.Usage, err)
+	}
+	for _, part := range []func(context.Context) error{d.openBook, d.openBlocks, d.openLink, d.openTeam, d.openCounter} {
+		if err := part(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *daemon) openBook(ctx context.Context) (err error) {
+	if d.book, err = openBook(ctx, d.config, d.trust, d.now, d.trusted, d.log); err != nil {
+		return err
+	}
+	d.atEnd("the ledger", d.book.Close)
+	d.audit = startAudit(ctx, d.book, d.log)
+	d.atEnd("the audit", d.audit.stop)
+	return nil
+}
+
+func (d *daemon) openBlocks(ctx context.Context) (err error) {
+	if d.blocks, err = newLibrary(d.config, d.trust, d.log); err != nil {
+		return err
+	}
+	d.atEnd("the manifests", d.blocks.close)
+	d.blocks.now = d.trusted
+	return d.blocks.rescan(ctx)
+}
+
+func (d *daemon) openLink(context.Context) (err error) {
+	faults := func() []string { return faultCodes(d.counter) }
+	if d.link, err = newLink(d.config, d.trust, d.book, d.blocks, faults, outside{}, d.log); err != nil {
+		return err
+	}
+	d.rules, err = newLimits(d.config, d.trust, d.trusted, d.log)
+	return err
+}
+
+func (d *daemon) openTeam(ctx context.Context) (err error) {
+	if d.team, err = openCrew(ctx, d.config, d.trusted, d.log); err != nil {
+		return err
+	}
+	d.atEnd("the operators' files", d.team.close)
+	return nil
+}
+
+// openCounter joins the parts to the counter, and its page to it.
+func (d *daemon) openCounter(ctx context.Context) (err error) {
+	c := d.config
 	zone, err := time.LoadLocation(c.TimeZone)
 	if err != nil {
 		return err
 	}
-	if err := makeFolders(c); err != nil {
-		return err
-	}
+	d.stationery = printer.Stationery{Shop: printer.Shop{Name: c.Shop.Name, Address: c.Shop.Address}, Language: money.Language(c.Language), Zone: zone,
+		Sign: slipSigner(c, d.trust.identity, d.log)}
+	desk := terminal.Options{Name: c.Name, Shelf: d.blocks.shelf, Ledger: journal{d.book, d.team.shut}, Currency: c.Policy.Currency,
+		Printer: printer.Desk{Device: d.devices.paper, Stationery: d.stationery, Log: d.log}, Central: d.link.central(), Policy: d.rules.inForce, Limits: d.rules.fault,
+		AcceptScaled: c.AcceptScaled, Operator: c.Operator, Now: d.now, Trusted: d.trusted, Log: d.log, LedgerFault: ledgerFault,
+		Clock: newClockWatch(d.now, uptime.Since, d.trusted, signedFloor(ctx, d.book)).fault, Step: crashStep()}
+	d.team.join(&desk)
+	d.counter = terminal.New(desk)
+	d.page, err = screen.New(screen.Options{Terminal: d.counter, Name: c.Name, Shop: c.Shop.Name, Languages: languages(c.Language), Zone: zone, Currency: c.Policy.Currency,
+		Render: d.render, Demonstration: c.AcceptScaled, StandAlone: c.StandAlone, DataDate: d.blocks.date, Trusted: d.trusted, Log: d.log})
+	return err
+}
 
-	paper, glass, profile, err := devices(c, log)
-	if err != nil {
-		return cli.Exit(cli.Usage, err)
-	}
+// render draws a receipt as its slip comes out.
+func (d *daemon) render(w io.Writer, r validate.Receipt) error {
+	return d.stationery.PNG(w, r, d.devices.profile)
+}
 
-	believed, err := loadTrust(c)
-	if err != nil {
-		return cli.Exit(cli.Usage, err)
-	}
-
-	// The ledger first: its lock keeps a second daemon from the devices.
-	var way *link
-	trusted := func() time.Time {
-		if way == nil {
-			return time.Time{}
-		}
-		return way.trusted()
-	}
-	now := clock()
-	book, err := openBook(ctx, c, believed, now, trusted, log)
-	if err != nil {
-		return err
-	}
-	defer func() { logError(log, "closing the ledger", book.Close()) }()
-	audit := startAudit(ctx, book, log)
-	defer audit.stop()
-	blocks, err := newLibrary(c, believed, log)
-	if err != nil {
-		return err
-	}
-	defer blocks.close()
-	blocks.now = trusted
-	if err := blocks.rescan(ctx); err != nil {
-		return err
-	}
-
-	var counter *terminal.Terminal
-	if way, err = newLink(c, believed, book, blocks, func() []string { return faultCodes(counter) }, outside{}, log); err != nil {
-		return err
-	}
-	rules, err := newLimits(c, believed, trusted, log)
-	if err != nil {
-		return err
-	}
-	team, err := openCrew(ctx, c, trusted, log)
-	if err != nil {
-		return err
-	}
-	defer func() { logError(log, "closing the operators' files", team.close()) }()
-	stationery := printer.Stationery{Shop: printer.Shop{Name: c.Shop.Name, Address: c.Shop.Address}, Language: money.Language(c.Language), Zone: zone,
-		Sign: slipSigner(c, believed.identity, log)}
-	desk := terminal.Options{Name: c.Name, Shelf: blocks.shelf, Ledger: journal{book, team.shut}, Currency: c.Policy.Currency,
-		Printer: printer.Desk{Device: paper, Stationery: stationery, Log: log}, Central: way.central(), Policy: rules.inForce, Limits: rules.fault,
-		AcceptScaled: c.AcceptScaled, Operator: c.Operator, Now: now, Trusted: trusted, Log: log, LedgerFault: ledgerFault,
-		Clock: newClockWatch(now, uptime.Since, trusted, signedFloor(ctx, book)).fault, Step: crashStep()}
-	team.join(&desk)
-	counter = terminal.New(desk)
-
-	// What the last run left is settled before the first scan is accepted.
-	cut, err := counter.Recover(ctx)
+// recover settles what the last run left, before the first scan is accepted.
+func (d *daemon) recover(ctx context.Context) error {
+	cut, err := d.counter.Recover(ctx)
 	if err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
 	if cut > 0 {
-		paper.Torn() // what was cut off may still lie in the printer, without its cut
+		d.devices.paper.Torn() // what was cut off may still lie in the printer, without its cut
 	}
-
-	render := func(w io.Writer, r validate.Receipt) error { return stationery.PNG(w, r, profile) }
-	page, err := screen.New(screen.Options{Terminal: counter, Name: c.Name, Shop: c.Shop.Name, Languages: languages(c.Language), Zone: zone, Currency: c.Policy.Currency,
-		Render: render, Demonstration: c.AcceptScaled, StandAlone: c.StandAlone, DataDate: blocks.date, Trusted: trusted, Log: log})
-	if err != nil {
-		return err
-	}
-	audit.wait(auditGrace)
-	return serve(ctx, c, log, counter, page, paper, glass, book, blocks, rules, way, team, now, render)
+	d.audit.wait(auditGrace)
+	return nil
 }
 
 // serve runs everything until ctx ends, then stops in order: no more scans, no more
-// acts, the slip in hand, the printer; the caller closes the ledger last.
-func serve(ctx context.Context, c configs.Terminal, log *slog.Logger, counter *terminal.Terminal, page *screen.Screen,
-	paper *printer.Device, glass *scanner.Scanner, book *ledger.Ledger, blocks *library, rules *limits, way *link, team *crew, now func() time.Time, render func(io.Writer, validate.Receipt) error) error {
-	web, err := net.Listen("tcp", c.Screen.Listen)
+// acts, the slip in hand, the printer; the ledger is closed last, by run.
+func (d *daemon) serve(ctx context.Context) error {
+	servers, err := d.listen(ctx)
 	if err != nil {
-		return cli.Exit(cli.Usage, fmt.Errorf("screen.listen: %w (another program, perhaps another terminald, has the address: stop it, or change it in the configuration)", err))
+		return err
 	}
-	socket, err := control.Listen(c.Socket)
-	if err != nil {
-		return errors.Join(err, web.Close())
-	}
-	program := version()
-	status := func() control.Status {
-		head := book.Head()
-		version, known := rules.status()
-		return control.Status{Terminal: c.Name, Shop: c.Shop.Name, Program: program, Policy: version, Limits: known, StandAlone: c.StandAlone,
-			Head: validate.EntryNumber{Epoch: head.Epoch, Seq: head.Seq}.String(), HeadHash: head.Hash.String(),
-			Page: "http://" + web.Addr().String() + "/", Blocks: blocks.list(), Damaged: blocks.damaged(), Now: now(), Trusted: way.trusted(), Link: way.status()}
-	}
-	servers := []*http.Server{
-		{Handler: page.Handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10},
-		{Handler: control.Handler(control.Options{Terminal: counter, Language: money.Language(c.Language), Status: status,
-			Rescan: func() error { return errors.Join(blocks.rescan(ctx), rules.rescan()) }, Render: render}), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10},
-	}
-
 	scans, stopScans := context.WithCancel(ctx)
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx)) // outlives ctx for the slip in hand
-	var scanning, working sync.WaitGroup
-	failed := make(chan error, 8)
-	start := func(group *sync.WaitGroup, name string, f func() error) {
-		group.Go(func() {
-			if err := f(); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, context.Canceled) {
-				failed <- fmt.Errorf("%s: %w", name, err)
-			}
-		})
-	}
-	counter.ScannerFault(&terminal.Fault{Code: "S0", ClerkFR: "Lecteur : connexion en cours.", ClerkEN: "Scanner: connecting.",
-		Technician: "the scanner's port is being opened for the first time"})
-	start(&working, "printer", func() error { return paper.Run(work) })
-	start(&working, "slips", func() error { counter.Run(work); return nil })
-	start(&scanning, "link", func() error {
-		awaitDevices(scans, counter) // so that the first hello does not report devices that are just connecting
-		return way.run(scans)
-	})
-	start(&working, "pages", func() error { return servers[0].Serve(web) })
-	start(&working, "socket", func() error { return servers[1].Serve(socket) })
-	start(&scanning, "operators", func() error { return team.run(scans) })
-	start(&scanning, "sign-on", func() error { counter.Watch(scans); return nil })
-	start(&scanning, "scanner", func() error {
-		return glass.Run(scans, func(s scanner.Scan) {
-			counter.Check(scans, terminal.Scan{Text: s.Text, AIM: aimLetter(s.AIM), Entered: validate.Scanned})
-		}, func(s scanner.State) { counter.ScannerFault(scannerFault(s)) })
-	})
-	log.Info("ready", "terminal", c.Name, "page", "http://"+web.Addr().String()+"/", "socket", c.Socket, "blocks", len(blocks.list()))
+	var scanning, working group
+	failed := make(chan error, 1)
+	scanning.failed, working.failed = failed, failed
+	d.startWork(work, &working, servers)
+	d.startScans(scans, &scanning)
+	d.log.Info("ready", "terminal", d.config.Name, "page", servers[0].url, "socket", d.config.Socket, "blocks", len(d.blocks.list()))
 
 	select {
 	case <-ctx.Done():
-		err = nil
+		d.log.Info("stopping")
 	case err = <-failed:
-	}
-	if err != nil {
-		log.Error("stopping: a part has failed", "err", err)
-	} else {
-		log.Info("stopping")
+		d.log.Error("stopping: a part has failed", "err", err)
 	}
 	stopScans()
 	scanning.Wait()
-	page.Close() // its open streams would outlive their listener
+	d.page.Close() // its open streams would outlive their listener
 	for _, s := range servers {
-		// An act in flight gets its answer; a client that only waits is cut off.
-		soon, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		if err := s.Shutdown(soon); err != nil {
-			logError(log, "stopping a listener", s.Close())
-		}
-		cancel()
+		s.stop(d.log)
 	}
-	counter.Drain(work)
+	d.counter.Drain(work)
 	stopWork()
 	working.Wait()
 	return err
+}
+
+// startWork starts what serves until the slip in hand is out.
+func (d *daemon) startWork(ctx context.Context, g *group, servers []server) {
+	d.counter.ScannerFault(health.Connecting())
+	g.start("printer", func() error { return d.devices.paper.Run(ctx) })
+	g.start("slips", func() error { d.counter.Run(ctx); return nil })
+	for _, s := range servers {
+		g.start(s.name, func() error { return s.Serve(s.listener) })
+	}
+}
+
+// startScans starts what ends first: what asks for new work.
+func (d *daemon) startScans(ctx context.Context, g *group) {
+	g.start("link", func() error {
+		awaitDevices(ctx, d.counter) // so that the first hello does not report devices that are just connecting
+		return d.link.run(ctx)
+	})
+	g.start("operators", func() error { return d.team.run(ctx) })
+	g.start("sign-on", func() error { d.counter.Watch(ctx); return nil })
+	g.start("scanner", func() error {
+		return d.devices.glass.Run(ctx, func(s scanner.Scan) {
+			if d.ear.Caught(s.Text) {
+				return
+			}
+			d.counter.Check(ctx, terminal.Scan{Text: s.Text, AIM: aimLetter(s.AIM), Entered: validate.Scanned})
+		}, func(s scanner.State) { d.counter.ScannerFault(scannerFault(s)) })
+	})
+}
+
+// group is parts that run side by side; the first that fails ends the daemon.
+type group struct {
+	sync.WaitGroup
+	failed chan<- error
+}
+
+func (g *group) start(name string, f func() error) {
+	g.Go(func() {
+		err := f()
+		if err == nil || errors.Is(err, http.ErrServerClosed) || errors.Is(err, context.Canceled) {
+			return
+		}
+		select {
+		case g.failed <- fmt.Errorf("%s: %w", name, err):
+		default: // the daemon stops already
+		}
+	})
+}
+
+// server is one of the two doors: the page, and the socket.
+type server struct {
+	*http.Server
+	name, url string
+	listener  net.Listener
+}
+
+// stop gives an act in flight its answer; a client that only waits is cut off.
+func (s server) stop(log *slog.Logger) {
+	soon, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if err := s.Shutdown(soon); err != nil {
+		logError(log, "stopping a listener", s.Close())
+	}
+}
+
+// listen opens both doors.
+func (d *daemon) listen(ctx context.Context) ([]server, error) {
+	web, err := net.Listen("tcp", d.config.Screen.Listen)
+	if err != nil {
+		return nil, cli.Exit(cli.Usage, fmt.Errorf("screen.listen: %w (another program, perhaps another terminald, has the address: stop it, or change it in the configuration)", err))
+	}
+	socket, err := control.Listen(d.config.Socket)
+	if err != nil {
+		return nil, errors.Join(err, web.Close())
+	}
+	url := "http://" + web.Addr().String() + "/"
+	acts := control.Handler(control.Options{Terminal: d.counter, Language: money.Language(d.config.Language), Status: func() control.Status { return d.status(url) },
+		Rescan: func() error { return errors.Join(d.blocks.rescan(ctx), d.rules.rescan()) }, Render: d.render,
+		Bench: d.bench(), Log: d.log})
+	return []server{
+		{&http.Server{Handler: d.page.Handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}, "pages", url, web},
+		{&http.Server{Handler: acts, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}, "socket", "", socket},
+	}, nil
+}
+
+// bench are the devices as the self-test reaches them.
+func (d *daemon) bench() health.Bench {
+	return d.ear.Join(health.PaperBench(d.devices.paper, d.devices.profile))
+}
+
+// status is what the socket tells of the daemon.
+func (d *daemon) status(page string) control.Status {
+	head := d.book.Head()
+	policy, known := d.rules.status()
+	return control.Status{Terminal: d.config.Name, Shop: d.config.Shop.Name, Program: version(), Policy: policy, Limits: known, StandAlone: d.config.StandAlone,
+		Head: validate.EntryNumber{Epoch: head.Epoch, Seq: head.Seq}.String(), HeadHash: head.Hash.String(),
+		Page: page, Blocks: d.blocks.list(), Damaged: d.blocks.damaged(), Now: d.now(), Trusted: d.trusted(), Link: d.link.status()}
 }
 
 // languages of the page, the configured one first.
@@ -204,21 +321,6 @@ func languages(first string) []money.Language {
 	return []money.Language{money.French, money.English}
 }
 
-// devices are made from the configuration; they connect when they are run, and any of
-// them may be missing then.
-func devices(c configs.Terminal, log *slog.Logger) (*printer.Device, *scanner.Scanner, printer.Profile, error) {
-	profile, err := printer.ProfileNamed(c.Printer.Profile)
-	if err != nil {
-		return nil, nil, profile, fmt.Errorf("printer.profile: %w", err)
-	}
-	paper := printer.Config{Path: c.Printer.Path, Baud: c.Printer.Baud, Flow: printer.Flow(c.Printer.Flow), Profile: profile}
-	glass := scanner.Config{Path: c.Scanner.Path, Baud: c.Scanner.Baud, Parity: c.Scanner.Parity, DataBits: c.Scanner.DataBits}
-	if err := errors.Join(paper.Validate(), glass.Validate()); err != nil {
-		return nil, nil, profile, err
-	}
-	return printer.New(paper, log), scanner.New(glass, log), profile, nil
-}
-
 func makeFolders(c configs.Terminal) error {
 	for _, dir := range []string{c.Data, c.Manifests()} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
@@ -226,86 +328,6 @@ func makeFolders(c configs.Terminal) error {
 		}
 	}
 	return nil
-}
-
-// ledgerOptions are how this terminal opens its ledger.
-func ledgerOptions(c configs.Terminal, t trust, now, trusted func() time.Time) (ledger.Options, error) {
-	boot, err := uptime.Boot()
-	if err != nil {
-		return ledger.Options{}, err
-	}
-	moment := func() ledger.Moment {
-		return ledger.Moment{Boot: boot, Mono: uptime.Since(), Device: now(), Trusted: trusted()}
-	}
-	zone, err := time.LoadLocation(c.TimeZone)
-	if err != nil {
-		return ledger.Options{}, err
-	}
-	var sign func([]byte) ([]byte, error) // a terminal alone has no key that anybody knows
-	if !c.StandAlone {
-		sign = t.identity.Sign
-	}
-	return ledger.Options{Path: c.Ledger(), Terminal: c.Name, Moment: moment, ClaimKey: t.claimKey, Sign: sign, Zone: zone,
-		Allowance: ledger.Allowance{Claims: c.Allowance.Claims, Money: money.Amount(c.Allowance.Money)}, Reserve: c.ReserveMB << 20, AuditFirst: true}, nil
-}
-
-func readClaimKey(path string) (ledger.ClaimKey, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return ledger.ClaimKey{}, fmt.Errorf("claim_key: %w", err)
-	}
-	key, err := ledger.ParseClaimKey(string(text))
-	if err != nil {
-		return ledger.ClaimKey{}, fmt.Errorf("claim_key %s: %w", path, err)
-	}
-	return key, nil
-}
-
-// aimLetter is the letter of an AIM identifier as "]d1".
-func aimLetter(aim string) byte {
-	if len(aim) < 2 {
-		return 0
-	}
-	return aim[1]
-}
-
-func scannerFault(s scanner.State) *terminal.Fault {
-	if s.Fault == nil {
-		return nil
-	}
-	return &terminal.Fault{Code: s.Fault.Code, ClerkFR: s.Fault.ClerkFR, ClerkEN: s.Fault.ClerkEN, Technician: s.Fault.Technician}
-}
-
-// devicesConnect is how long the link waits for the devices at most.
-const devicesConnect = 3 * time.Second
-
-// awaitDevices waits until scanner and printer work, for a short time.
-func awaitDevices(ctx context.Context, counter *terminal.Terminal) {
-	ctx, cancel := context.WithTimeout(ctx, devicesConnect)
-	defer cancel()
-	for {
-		state, changed := counter.State()
-		if state.Scanner == nil && state.Printer == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-		}
-	}
-}
-
-// faultCodes are the codes of what does not work, for central's reports.
-func faultCodes(counter *terminal.Terminal) []string {
-	state, _ := counter.State()
-	codes := []string{}
-	for _, f := range []*terminal.Fault{state.Scanner, state.Printer, state.Ledger, state.Clock, state.Limits} {
-		if f != nil {
-			codes = append(codes, f.Code)
-		}
-	}
-	return codes
 }
 
 func logError(log *slog.Logger, what string, err error) {

@@ -254,7 +254,7 @@ func (s *till) start(w *world) {
 func (s *till) stop(w *world) {
 	s.end()
 	s.done.Wait()
-	s.blocks.close()
+	w.must(s.blocks.close())
 	w.must(s.book.Close())
 }
 

@@ -10,13 +10,16 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"grattoir/device/health"
 	"grattoir/device/terminal"
 	"grattoir/validate"
 	"grattoir/validate/money"
@@ -174,13 +177,18 @@ type Options struct {
 	Status   func() Status                           // fills what the terminal itself does not know
 	Rescan   func() error                            // looks for new manifests and policies
 	Render   func(io.Writer, validate.Receipt) error // draws a slip as PNG
+	Bench    health.Bench                            // the devices, for the self-test
+	Log      *slog.Logger
 }
 
 const maxBody = 4 << 10
 
 // Handler serves the socket's requests.
 func Handler(opt Options) http.Handler {
-	s := &server{opt}
+	s := &server{opt: opt}
+	if s.opt.Log == nil {
+		s.opt.Log = slog.New(slog.DiscardHandler)
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/check", s.check)
 	mux.HandleFunc("POST /v1/digits", s.digits)
@@ -191,11 +199,15 @@ func Handler(opt Options) http.Handler {
 	mux.HandleFunc("GET /v1/status", s.status)
 	mux.HandleFunc("GET /v1/last", s.last)
 	mux.HandleFunc("GET /v1/slip/{number}", s.slip)
+	mux.HandleFunc("POST /v1/selftest", s.selfTest)
 	s.acts(mux)
 	return http.MaxBytesHandler(mux, maxBody)
 }
 
-type server struct{ opt Options }
+type server struct {
+	opt     Options
+	testing sync.Mutex // held over one step of a self-test
+}
 
 type checkRequest struct {
 	Code  string `json:"code"`

@@ -72,6 +72,12 @@ var limits = map[Class]terminal.Fault{
 		Technician: "a file in the policies folder cannot be used, what was in force stays: see terminalctl status, bring the file again or take it away"},
 }
 
+// Connecting is the scanner's state from the start until its port was opened once.
+func Connecting() *terminal.Fault {
+	return &terminal.Fault{Code: "S0", ClerkFR: "Lecteur : connexion en cours.", ClerkEN: "Scanner: connecting.",
+		Technician: "the scanner's port is being opened for the first time"}
+}
+
 // Ledger words why nothing is paid, with what exactly was found for the technician. A
 // class that has no words gets the disk's.
 func Ledger(c Class, found error) *terminal.Fault {

@@ -54,8 +54,11 @@ func encode(s Slip, p Profile) (*job, error) {
 	if p.LeaveChinese {
 		j.add(sep, '.')
 	}
+	if p.Heat != [3]byte{} {
+		j.add(esc, '7', p.Heat[0], p.Heat[1], p.Heat[2])
+	}
 	j.add(esc, 't', p.Page.Number)
-	if area := p.Columns * cellDots; area < p.Dots {
+	if area := p.area(); area < p.Dots {
 		j.add(gs, 'W', byte(area), byte(area>>8)) // codes are centred over the text, not over the paper
 	}
 	for _, r := range s.layout(p.Columns, p.Page.fold, p.Inverse) {
@@ -83,13 +86,13 @@ func (j *job) row(r row, p Profile) error {
 		}
 		fallthrough
 	case dataMatrixBlock:
-		code, err := drawCode(r.kind, r.data, p.Columns*cellDots)
+		code, err := drawCode(r.kind, r.data, p.area())
 		if err != nil {
 			return err
 		}
 		j.raster(code.bits, true, p)
 	case logoBlock:
-		bits, err := ditherLogo(r.logo, p.Dots)
+		bits, err := ditherLogo(r.logo, p.area())
 		if err != nil {
 			return err
 		}
@@ -145,7 +148,7 @@ func printable(data string) bool {
 
 // nativeQR lets the printer draw: model 2, module size, level M, store, print.
 func (j *job) nativeQR(data string, p Profile) error {
-	code, err := drawCode(qrBlock, data, p.Columns*cellDots) // refuses what does not fit
+	code, err := drawCode(qrBlock, data, p.area()) // refuses what does not fit
 	if err != nil {
 		return err
 	}

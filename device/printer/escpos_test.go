@@ -36,12 +36,12 @@ func TestFoldSpellsWhatThePageLacks(t *testing.T) {
 		page       CodePage
 		text, want string
 	}{
-		{page858, "cœur, ŒUVRE, l’été… – Ÿ", "coeur, OEUVRE, l'été... - Y"},
-		{page1252, "cœur, ŒUVRE, l’été… –", "cœur, ŒUVRE, l’été… –"},
+		{Pages()[0], "cœur, ŒUVRE, l’été… – Ÿ", "coeur, OEUVRE, l'été... - Y"},
+		{Pages()[1], "cœur, ŒUVRE, l’été… –", "cœur, ŒUVRE, l’été… –"},
 		{Pages()[4], "À l'hôtel : 20 € ÉÈ", "A l'hôtel : 20 EUR ÉE"},
-		{page858, "e\u0301te\u0301", "été"},
-		{page858, "\x1b@a\x10\x04\x01b\x00", "@ab"},
-		{page858, "漢\xff", "??"},
+		{Pages()[0], "e\u0301te\u0301", "été"},
+		{Pages()[0], "\x1b@a\x10\x04\x01b\x00", "@ab"},
+		{Pages()[0], "漢\xff", "??"},
 	} {
 		if got := c.page.fold(c.text); got != c.want {
 			t.Errorf("%s of %q: got %q, want %q", c.page.Name, c.text, got, c.want)
@@ -132,6 +132,9 @@ func TestPageIsSentAgainAfterAPicture(t *testing.T) {
 
 func TestDefaultProfilesSendNoHeatBytes(t *testing.T) {
 	for _, p := range Profiles() {
+		if p.Heat != [3]byte{} {
+			continue // the model that names them: see TestHeatOnlyWhereNamed
+		}
 		got, err := Encode(sample(), p)
 		if err != nil {
 			t.Fatal(err)
@@ -172,7 +175,7 @@ func TestProfileNamedNamesTheNearest(t *testing.T) {
 func TestCodeThatDoesNotFitIsAnError(t *testing.T) {
 	var s Slip
 	s.QR(strings.Repeat("é", 256))
-	if _, err := Encode(s, Profiles()[3]); err == nil || !strings.Contains(err.Error(), "put less") {
+	if _, err := Encode(s, named(t, "generic-58")); err == nil || !strings.Contains(err.Error(), "put less") {
 		t.Errorf("got %v", err)
 	}
 	s = Slip{}

@@ -227,3 +227,25 @@ func TestXOFFStopsTheJobUntilXON(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// running runs a device and returns when it is connected; the function ends it.
+func running(t *testing.T, d *Device) func() {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	over := time.After(20 * time.Second)
+	for changed := d.Changed(); !d.Status().Connected; changed = d.Changed() {
+		select {
+		case <-changed:
+		case <-over:
+			t.Fatalf("never connected: %+v", d.Status())
+		}
+	}
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}

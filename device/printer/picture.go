@@ -130,25 +130,35 @@ func ditherLogo(picture image.Image, dots int) (bitmap, error) {
 	if size.X < 1 || size.Y < 1 || size.X > dots || size.Y > 1024 {
 		return bitmap{}, fmt.Errorf("logo of %d by %d dots: this paper takes 1 to %d by 1 to 1024", size.X, size.Y, dots)
 	}
+	if two, ok := picture.(*image.Paletted); ok && len(two.Palette) == 2 && two.Palette[0] == color.White && two.Palette[1] == color.Black {
+		return blackDots(two), nil // drawn in dots already
+	}
 	area := image.Rectangle{Max: size}
 	onPaper := image.NewGray(area)
 	draw.Draw(onPaper, area, image.White, image.Point{}, draw.Src)
 	draw.Draw(onPaper, area, picture, picture.Bounds().Min, draw.Over)
-	two := image.NewPaletted(area, color.Palette{color.White, color.Black})
+	two := image.NewPaletted(area, twoColours())
 	draw.FloydSteinberg.Draw(two, area, onPaper, image.Point{})
+	return blackDots(two), nil
+}
+
+// blackDots are the dots of a picture in white (0) and black (1).
+func blackDots(two *image.Paletted) bitmap {
+	size := two.Bounds().Size()
 	b := newBitmap(size.X, size.Y)
 	for y := range size.Y {
 		for x := range size.X {
-			if two.ColorIndexAt(x, y) == 1 {
+			if two.ColorIndexAt(two.Rect.Min.X+x, two.Rect.Min.Y+y) == 1 {
 				b.blacken(x, y)
 			}
 		}
 	}
-	return b, nil
+	return b
 }
 
-// PNG draws the slip as p prints it, p.Dots pixels wide, one pixel a dot. The
-// letters are those of the Go mono font, not the printer's own.
+// PNG draws the slip as p prints it, p.Dots pixels wide, one pixel a dot: what the code
+// page lacks is folded here too, and text, codes and pictures have the paper's columns.
+// The letters' shapes are those of the Go mono font, not the printer's own.
 func PNG(w io.Writer, s Slip, p Profile) error {
 	if err := p.check(); err != nil {
 		return err
@@ -158,7 +168,7 @@ func PNG(w io.Writer, s Slip, p Profile) error {
 		return err
 	}
 	defer c.close()
-	rows := s.layout(p.Columns, tidy, p.Inverse)
+	rows := s.layout(p.Columns, p.Page.fold, p.Inverse)
 	height := 2 * c.margin
 	for _, r := range rows {
 		h, err := c.height(r)
@@ -192,7 +202,7 @@ type canvas struct {
 	p             Profile
 	paper         *image.Gray
 	regular, bold font.Face
-	cell, left    int // dots of one column; dots left of the first
+	cell          int // dots of one column
 	margin        int // dots above the first line and below the last
 	line          int // dots from line to line
 	ascent, glyph int // of the face at twice the size: above the base line; whole
@@ -200,8 +210,7 @@ type canvas struct {
 }
 
 func newCanvas(p Profile) (*canvas, error) {
-	c := &canvas{p: p, cell: p.Dots / p.Columns, margin: 20, drawn: map[glyph]*image.Alpha{}}
-	c.left = (p.Dots - c.cell*p.Columns) / 2
+	c := &canvas{p: p, cell: p.Cell, margin: 20, drawn: map[glyph]*image.Alpha{}}
 	c.line = c.cell * lineDots / cellDots
 	// The Go mono letters are 0.6 of their size wide; two cells of that are the face.
 	size := float64(2*c.cell) / 0.6
@@ -232,10 +241,10 @@ func (c *canvas) close() {
 func (c *canvas) height(r row) (int, error) {
 	switch r.kind {
 	case qrBlock, dataMatrixBlock:
-		symbol, err := drawCode(r.kind, r.data, c.p.Columns*c.cell)
+		symbol, err := drawCode(r.kind, r.data, c.p.area())
 		return 2 * symbol.bits.height, err
 	case logoBlock:
-		b, err := ditherLogo(r.logo, c.p.Dots)
+		b, err := ditherLogo(r.logo, c.p.area())
 		return b.height, err
 	}
 	if r.style&Tall != 0 {
@@ -247,13 +256,13 @@ func (c *canvas) height(r row) (int, error) {
 func (c *canvas) draw(r row, y, height int) error {
 	switch r.kind {
 	case qrBlock, dataMatrixBlock:
-		symbol, err := drawCode(r.kind, r.data, c.p.Columns*c.cell)
+		symbol, err := drawCode(r.kind, r.data, c.p.area())
 		if err != nil {
 			return err
 		}
 		c.dots(symbol.bits, 2, y)
 	case logoBlock:
-		b, err := ditherLogo(r.logo, c.p.Dots)
+		b, err := ditherLogo(r.logo, c.p.area())
 		if err != nil {
 			return err
 		}
@@ -265,7 +274,7 @@ func (c *canvas) draw(r row, y, height int) error {
 }
 
 func (c *canvas) dots(b bitmap, scale, y int) {
-	left := (c.p.Dots - b.width*scale) / 2
+	left := (c.p.area() - b.width*scale) / 2
 	for dy := range b.height * scale {
 		for dx := range b.width * scale {
 			if b.black(dx/scale, dy/scale) {
@@ -284,14 +293,14 @@ func (c *canvas) text(r row, y, height int) {
 		high *= 2
 	}
 	if r.inverse {
-		draw.Draw(c.paper, image.Rect(0, y, c.p.Dots, y+height), image.Black, image.Point{}, draw.Src)
+		draw.Draw(c.paper, image.Rect(0, y, c.p.area(), y+height), image.Black, image.Point{}, draw.Src)
 		ink = image.White
 	}
 	face := c.regular
 	if r.style&Bold != 0 {
 		face = c.bold
 	}
-	x := c.left + r.indent*c.cell
+	x := r.indent * c.cell
 	top := y + (height-high)/2
 	for _, letter := range r.text {
 		m := c.letter(face, letter, r.style&(Bold|Wide|Tall), wide, high)

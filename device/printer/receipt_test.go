@@ -143,13 +143,13 @@ func TestSlipsCodeHasModulesOfHalfAMillimetre(t *testing.T) {
 			if name == "longest" && len(text) < proof.MaxCode-10 {
 				t.Fatalf("the longest code has %d of %d bytes: it is not the longest", len(text), proof.MaxCode)
 			}
-			c, err := drawCode(qrBlock, text, p.Columns*cellDots)
+			c, err := drawCode(qrBlock, text, p.area())
 			if err != nil {
 				t.Fatalf("%s, %s: %v", p.Name, name, err)
 			}
 			side := 2 * c.bits.width
-			if c.module < 4 || side+2*quietModules*c.module > p.Columns*cellDots {
-				t.Errorf("%s, %s: %d modules of %d dots on %d", p.Name, name, side/c.module, c.module, p.Columns*cellDots)
+			if c.module < 4 || side+2*quietModules*c.module > p.area() {
+				t.Errorf("%s, %s: %d modules of %d dots on %d", p.Name, name, side/c.module, c.module, p.area())
 			}
 			if took := transfer(len(c.bits.bits), 9600); name == "usual" && took > 2*time.Second {
 				t.Errorf("%s: %d bytes of picture take %v", p.Name, len(c.bits.bits), took)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"grattoir/validate/ticket"
 )
 
 var start = time.Date(2026, 11, 30, 8, 0, 0, 0, time.UTC)
@@ -109,6 +111,126 @@ func TestDecoderFieldFailures(t *testing.T) {
 	}
 }
 
+// codes of the shipped layouts, by their digits: 40, 18 and 24 of them.
+const (
+	code40 = "1004110000007017481920364758102938475612"
+	code18 = "200411000000701799"
+	code24 = "041100000070174819203647"
+)
+
+func shippedLayouts() []ticket.Layout {
+	return []ticket.Layout{ticket.G40(), ticket.G18(), ticket.TX24()}
+}
+
+func onlyTX24() []ticket.Layout { return []ticket.Layout{ticket.TX24()} }
+
+func TestDecoderWithNoSuffixTakesOnlyWholeCodes(t *testing.T) {
+	none := Config{Suffix: SuffixNone, Layouts: shippedLayouts}
+	for _, c := range []struct {
+		name  string
+		cfg   Config
+		steps []step
+		want  []string
+	}{
+		{"a whole code", none, []step{{0, code40}}, []string{"|" + code40}},
+		{"a whole code in pieces", none, []step{{0, code40[:7]}, {99 * ms, code40[7:]}}, []string{"|" + code40}},
+		{"two, with silence between", none, []step{{0, code40}, {250 * ms, "]Cx"}, {250 * ms, "]C1" + code18}}, []string{"|" + code40, CodeNoSuffix, "]C1|" + code18}},
+		{"end marks count all the same", none, []step{{0, code40 + "\r"}, {time.Second, "77\r"}}, []string{"|" + code40, "|77"}},
+		{"20 and 25 digits glued, then 12 alone (barcode-scan-listener#2)", none,
+			[]step{{0, strings.Repeat("31", 10) + strings.Repeat("4", 25)}, {time.Second, "123456789012"}}, []string{CodeNoSuffix, CodeNoSuffix}},
+		{"two glued", none, []step{{0, code40 + code18}}, []string{CodeNoSuffix}},
+		{"a code after a record of the same burst may have lost its beginning", none, []step{{0, "99\r" + code18}}, []string{"|99", CodeNoSuffix}},
+		{"a piece as long as a layout without check digits", none, []step{{0, code40[:24]}, {250 * ms, code40[24:]}}, []string{CodeNoSuffix, CodeNoSuffix}},
+		{"that layout alone", Config{Suffix: SuffixNone, Layouts: onlyTX24}, []step{{0, code24}}, []string{"|" + code24}},
+		{"no digits", none, []step{{0, code18[:17] + "x"}}, []string{CodeNoSuffix}},
+		{"a frame that lost its ETX", none, []step{{0, "\x02" + code18}}, []string{CodeNoSuffix}},
+		{"a damaged byte", none, []step{{0, code18[:4] + "\x00" + code18[5:]}}, []string{CodeDamaged}},
+		{"7E1", none, []step{{0, withParity(code18, 0)}}, []string{CodeParity}},
+		{"with a prefix", Config{Suffix: SuffixNone, Layouts: shippedLayouts, Prefix: "P:"}, []step{{0, "P:]C1" + code18}, {time.Second, code18}}, []string{"]C1|" + code18, CodeNoSuffix}},
+		{"by default silence makes no record", Config{Layouts: shippedLayouts}, []step{{0, code40}}, []string{CodeNoSuffix}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := play(NewDecoder(c.cfg), c.steps...); !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestDecoderPassesOverARecordWhoseBeginningIsLostAlsoWithNoSuffix(t *testing.T) {
+	d := NewDecoder(Config{Suffix: SuffixNone, Layouts: shippedLayouts})
+	d.Resync()
+	if got := play(d, step{0, code18}, step{time.Second, code40}); !slices.Equal(got, []string{"|" + code40}) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestDecoderRefusesACodeGluedToItself: chez-betty#298, a continuous scanner without end marks.
+func TestDecoderRefusesACodeGluedToItself(t *testing.T) {
+	for _, c := range []struct {
+		name, prefix, sent string
+		want               []string
+	}{
+		{"twice", "", code40 + code40 + "\r", []string{CodeGlued}},
+		{"three times", "", code18 + code18 + code18 + "\r", []string{CodeGlued}},
+		{"each with its AIM identifier", "", "]d1" + code40 + "]d1" + code40 + "\r", []string{CodeGlued}},
+		{"each with its prefix", "#", "#" + code40 + "#" + code40 + "\r", []string{CodeGlued}},
+		{"the next one is heard", "", code40 + code40 + "\r" + code18 + "\r", []string{CodeGlued, "|" + code18}},
+		{"half of it is no code", "", "12345678901234567890" + "12345678901234567890" + "\r", []string{"|1234567890123456789012345678901234567890"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := NewDecoder(Config{Layouts: shippedLayouts, Prefix: c.prefix})
+			if got := play(d, step{0, c.sent}); !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestDecoderStripsTheConfiguredPrefixAndMissesIt(t *testing.T) {
+	d := NewDecoder(Config{Prefix: "S>"})
+	got := play(d, step{0, "S>]d11234\r"}, step{time.Second, "234\r"}, step{time.Second, "\x02S>5678\x03\r\r\nS>\r"})
+	if want := []string{"]d1|1234", CodePrefix, "|5678"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestDecoderBeginsAnewAtSTX(t *testing.T) {
+	for _, c := range []struct {
+		name, sent string
+		want       []string
+	}{
+		{"a frame behind one that was cut", "\x0212345\x02678901\x03", []string{CodeNoSuffix, "|678901"}},
+		{"a frame behind plain bytes", "12345\x02678901\x03\r", []string{CodeNoSuffix, "|678901"}},
+		{"behind stray replies", "\x06\x11\x02678901\x03\r", []string{"|678901"}},
+		{"behind an endless record", strings.Repeat("7", 600) + "\x02678901\x03\r", []string{CodeGarbage, "|678901"}},
+		{"STX twice", "\x02\x021234\x03", []string{"|1234"}},
+	} {
+		if got := play(NewDecoder(Config{}), step{0, c.sent}); !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestDecoderRecordKeepsWhatLooksLikeAnEndInside(t *testing.T) {
+	d := NewDecoder(Config{})
+	for sent, want := range map[string]string{"1234": "|1234", "]d21\x1d2\r": "]d2|1\x1d2", "]Q11\r2\r\n": "]Q1|1\r2", "\x0299\x03\r": "|99"} {
+		e := d.Record([]byte(sent), start)
+		if len(e) != 1 || e[0].Fault != nil || e[0].Scan.AIM+"|"+e[0].Scan.Text != want {
+			t.Errorf("%q: %+v", sent, e)
+		}
+	}
+	if e := d.Record([]byte(strings.Repeat("7", MaxRecord+1)), start); len(e) != 1 || e[0].Fault == nil || e[0].Fault.Code != CodeGarbage {
+		t.Errorf("too long: %+v", e)
+	}
+	if e := d.Record([]byte("12\x0034"), start); len(e) != 1 || e[0].Fault == nil || e[0].Fault.Code != CodeDamaged {
+		t.Errorf("damaged: %+v", e)
+	}
+	if e := d.Record([]byte("5678"), start); len(e) != 1 || e[0].Scan.Text != "5678" {
+		t.Errorf("after a bad one: %+v", e)
+	}
+}
+
 func TestDecoderReportsSilenceWithoutFurtherBytes(t *testing.T) {
 	d := NewDecoder(Config{})
 	d.Feed([]byte("12345"), start)
@@ -161,6 +283,7 @@ func TestFaultsNeverHoldTheCodeAndFitTheClerksScreen(t *testing.T) {
 	faults := []*Fault{
 		openFault("/dev/x", fmt.Errorf("no")), unstableFault("/dev/x", 3, fmt.Errorf("no")), lostFault("/dev/x", fmt.Errorf("no")),
 		newFault(CodeBusy, "t", fmt.Errorf("no")), newFault(CodePermission, "t", fmt.Errorf("no")),
+		newFault(CodeGlued, "t", fmt.Errorf("no")), newFault(CodePrefix, "t", fmt.Errorf("no")), newFault(CodeDeaf, "t", fmt.Errorf("no")),
 	}
 	for _, sent := range []string{secret, "\x00" + secret + "\r", withParity(secret, 0), "\xff\x00\xe6" + secret, strings.Repeat(secret, 60)} {
 		d := NewDecoder(Config{})
@@ -202,8 +325,13 @@ func FuzzDecoder(f *testing.F) {
 	f.Add([]byte(strings.Repeat("7", 600)+"\r1\r"), uint8(64))          // no end mark
 	f.Add([]byte("]Q11234567890\r123456789012345\r"), uint8(200))       // CR as data
 	f.Add([]byte("\x02\x02]d2]d2\x02x\x03\x03\r]d1\r\x03\r"), uint8(2)) // framing inside framing
+	f.Add([]byte(code40+code40+"\r"+code18), uint8(9))                  // glued to itself, then no end mark
 	f.Fuzz(func(t *testing.T, b []byte, cut uint8) {
-		whole, pieces := NewDecoder(Config{}), NewDecoder(Config{})
+		cfg := Config{Layouts: shippedLayouts}
+		if cut%2 == 1 {
+			cfg.Suffix = SuffixNone
+		}
+		whole, pieces := NewDecoder(cfg), NewDecoder(cfg)
 		want := append(whole.Feed(b, start), whole.Silence(start.Add(time.Second))...)
 		var got []Event
 		for chunk := range slices.Chunk(b, int(cut)+1) {
@@ -226,11 +354,11 @@ func FuzzDecoder(f *testing.F) {
 
 func checkScan(t *testing.T, s Scan) {
 	t.Helper()
-	if s.Text == "" || len(s.AIM)+len(s.Text) > MaxRecord || strings.ContainsAny(s.Text, "\x00\r\n\t") {
+	if s.Text == "" || len(s.AIM)+len(s.Text) > MaxRecord || strings.ContainsAny(s.Text, "\x00\x02\r\n\t") {
 		t.Fatalf("scan %+v", s)
 	}
 	again := NewDecoder(Config{}).Feed([]byte(s.AIM+s.Text+"\r"), start)
-	if len(again) != 1 || again[0].Scan != s {
+	if len(again) != 1 || again[0].Scan.Text != s.Text || again[0].Scan.AIM != s.AIM {
 		t.Fatalf("%+v sent again is %+v", s, again)
 	}
 }

@@ -16,15 +16,18 @@ import (
 // The codes of faults. They are shown, read out by phone and searched for, so a
 // code never changes its meaning.
 const (
-	CodeMissing    = "S1" // nothing at the path: not plugged in, or gone
-	CodeBusy       = "S2" // another program has the port
-	CodePermission = "S3" // this program may not open the port
-	CodePort       = "S4" // the path is no working serial port
-	CodeUnstable   = "S5" // the port comes and goes
-	CodeNoSuffix   = "S6" // bytes came, their end mark never did
-	CodeDamaged    = "S7" // a byte of the record was lost to parity or a break
-	CodeParity     = "S8" // the scanner sends 7 bits and parity, we read 8
-	CodeGarbage    = "S9" // bytes make no text: wrong speed, or an endless record
+	CodeMissing    = "S1"  // nothing at the path: not plugged in, or gone
+	CodeBusy       = "S2"  // another program has the port
+	CodePermission = "S3"  // this program may not open the port
+	CodePort       = "S4"  // the path is no working serial port
+	CodeUnstable   = "S5"  // the port comes and goes
+	CodeNoSuffix   = "S6"  // bytes came, their end mark never did
+	CodeDamaged    = "S7"  // a byte of the record was lost to parity or a break
+	CodeParity     = "S8"  // the scanner sends 7 bits and parity, we read 8
+	CodeGarbage    = "S9"  // bytes make no text: wrong speed, or an endless record
+	CodeGlued      = "S10" // one code several times in one record
+	CodePrefix     = "S11" // a record lacks the configured prefix
+	CodeDeaf       = "S12" // the scanner answers no command of the configured control
 )
 
 // Fault is something that keeps scans from coming, worded for the people who can
@@ -59,7 +62,11 @@ func newFault(code, technician string, err error) *Fault {
 	switch code {
 	case CodeMissing:
 		f.ClerkFR, f.ClerkEN = "Lecteur débranché.\nVérifiez son câble.", "Scanner unplugged.\nCheck its cable."
-	case CodeNoSuffix, CodeDamaged:
+	case CodeGlued:
+		f.ClerkFR, f.ClerkEN = "Code lu deux fois de suite.\nScannez encore le ticket.", "The code was read twice in one.\nScan the ticket again."
+	case CodeDeaf:
+		f.ClerkFR, f.ClerkEN = "Le lecteur ne répond pas.\nAppelez l'assistance : "+code, "The scanner does not answer.\nCall support: "+code
+	case CodeNoSuffix, CodeDamaged, CodePrefix:
 		f.ClerkFR, f.ClerkEN = "Lecture incomplète.\nScannez encore le ticket.", "The scan was incomplete.\nScan the ticket again."
 	case CodeParity, CodeGarbage:
 		f.ClerkFR, f.ClerkEN = "Lecteur mal réglé.\nAppelez l'assistance : "+code, "Scanner set up wrongly.\nCall support: "+code
@@ -79,7 +86,7 @@ func openFault(path string, err error) *Fault {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.ENODEV), errors.Is(err, syscall.EIO):
 		return newFault(CodeMissing, "Nothing at "+path+". Check cable and power; check that the scanner is in USB-COM (CDC) mode, not keyboard mode; compare with /dev/serial/by-id.", err)
-	case isPort && port.Code() == serial.PortBusy:
+	case isPort && port.Code() == serial.PortBusy, errors.Is(err, syscall.EBUSY):
 		return newFault(CodeBusy, path+" is held by another program. ModemManager takes new ports for some seconds (rule ID_MM_DEVICE_IGNORE=1); a login prompt on a UART keeps it (mask serial-getty). Trying again by itself.", err)
 	case isPort && port.Code() == serial.PermissionDenied, errors.Is(err, fs.ErrPermission):
 		return newFault(CodePermission, permissionAdvice(path), err)

@@ -1,7 +1,8 @@
 // Package scanner reads a barcode scanner on a serial port: USB-COM, or a UART.
-// It owns framing, reconnecting and the naming of faults. It never judges a
-// ticket, never sends a command to the scanner, and never delivers bytes that came
-// while nobody was listening. Start at Scanner.Run; Decoder is the framing alone.
+// It owns framing, reconnecting, host commands and the naming of faults. It never judges
+// a ticket, sends nothing to a scanner unless its Control is configured, and never
+// delivers bytes that came while nobody was listening. Start at Scanner.Run; Decoder is
+// the framing alone, and each codec one make's commands and answers.
 package scanner
 
 import (
@@ -11,9 +12,13 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"strings"
+	"sync"
 	"time"
 
 	"go.bug.st/serial"
+
+	"grattoir/validate/ticket"
 )
 
 // Config says where the scanner is and how it talks. Zero fields take the default.
@@ -24,7 +29,25 @@ type Config struct {
 	DataBits int           // 7 or 8 (default)
 	Idle     time.Duration // default 80 ms: silence that makes a record with no end mark a fault; 10 ms to 2 s
 	SameCode time.Duration // default 1.5 s: the same code again within it is the same scan
+	Suffix   string        // SuffixAny (default) or SuffixNone; with none Idle is 200 ms by default
+	Prefix   string        // what the scanner puts before every record, "" for nothing; stripped, and a record without it is a fault
+
+	Control string // how the scanner is commanded, ControlNone by default
+
+	// Layouts are those of the tickets that may come. They tell a code read several
+	// times into one record, and what silence may end with SuffixNone, which needs
+	// them. Asked at each such record; it must be quick.
+	Layouts func() []ticket.Layout
 }
+
+// How records end.
+const (
+	SuffixAny  = "any"  // CR, LF, CR LF, TAB, or ETX after STX, whichever comes
+	SuffixNone = "none" // as any, and the scanner may send no end mark at all: see Decoder.Silence
+)
+
+// maxPrefix is the longest prefix in bytes.
+const maxPrefix = 16
 
 func (c Config) withDefaults() Config {
 	if c.Baud == 0 {
@@ -35,6 +58,15 @@ func (c Config) withDefaults() Config {
 	}
 	if c.DataBits == 0 {
 		c.DataBits = 8
+	}
+	if c.Suffix == "" {
+		c.Suffix = SuffixAny
+	}
+	if c.Control == "" {
+		c.Control = ControlNone
+	}
+	if c.Idle == 0 && c.Suffix == SuffixNone {
+		c.Idle = 200 * time.Millisecond // silence decides, so a hiccup of the line must not
 	}
 	if c.Idle == 0 {
 		c.Idle = 80 * time.Millisecond
@@ -79,6 +111,17 @@ func (c Config) check() error {
 		return fmt.Errorf("scanner %s: idle %v; want 10ms to 2s", c.Path, c.Idle)
 	case c.SameCode < 0 || c.SameCode > time.Minute:
 		return fmt.Errorf("scanner %s: same code %v; want up to 1m", c.Path, c.SameCode)
+	case c.Suffix != SuffixAny && c.Suffix != SuffixNone:
+		return fmt.Errorf("scanner %s: suffix %q; want any or none", c.Path, c.Suffix)
+	case c.Suffix == SuffixNone && c.Idle < 100*time.Millisecond:
+		return fmt.Errorf("scanner %s: idle %v; with no suffix, silence ends a record: want 100ms or more", c.Path, c.Idle)
+	case c.Suffix == SuffixNone && c.Layouts == nil:
+		return fmt.Errorf("scanner %s: no suffix and no layouts of tickets: nothing would tell a whole code from a piece", c.Path)
+	case len(c.Prefix) > maxPrefix || strings.ContainsFunc(c.Prefix, func(r rune) bool { return r < ' ' || r > '~' }):
+		return fmt.Errorf("scanner %s: prefix %q; want up to %d printable ASCII characters (STX is taken off by itself)", c.Path, c.Prefix, maxPrefix)
+	}
+	if _, err := newCodec(c.Control, nil); err != nil {
+		return fmt.Errorf("scanner %s: %w", c.Path, err)
 	}
 	return nil
 }
@@ -103,14 +146,6 @@ type State struct {
 	Stale  int    // when first Connected: bytes dropped since they came before the port was open
 }
 
-// port is what this package uses of serial.Port. Read returns 0, nil at its
-// time-out.
-type port interface {
-	Read(p []byte) (int, error)
-	SetReadTimeout(t time.Duration) error
-	Close() error
-}
-
 // Scanner reads one port for ever. Make it with New, run it once with Run.
 type Scanner struct {
 	cfg  Config
@@ -118,27 +153,35 @@ type Scanner struct {
 	open func(path string, mode *serial.Mode) (port, error)
 
 	decoder *Decoder
+	codec   codec
 	scans   func(Scan)
 	state   func(State)
 	shown   string // the code of the fault shown, "" for none, "?" before the first report
 	quick   int    // connections in a row that were lost at once
 	stale   int    // bytes dropped at open, not reported yet
+	pending *request
+	off     bool // disabled in this connection
+
+	mu    sync.Mutex
+	up    bool // a connection stands
+	queue []*request
 }
 
 // New returns a scanner for cfg. A configuration that cannot work is refused by Run.
 func New(cfg Config, log *slog.Logger) *Scanner {
 	cfg = cfg.withDefaults()
-	return &Scanner{
+	s := &Scanner{
 		cfg:     cfg,
 		log:     log.With("device", "scanner", "path", cfg.Path),
-		open:    openSerial,
+		open:    openPort,
 		decoder: NewDecoder(cfg),
 		shown:   "?",
 	}
-}
-
-func openSerial(path string, mode *serial.Mode) (port, error) {
-	return serial.Open(path, mode)
+	var err error
+	if s.codec, err = newCodec(cfg.Control, s.decoder); err != nil {
+		s.codec = &plain{d: s.decoder} // Run refuses the configuration
+	}
+	return s
 }
 
 const (
@@ -221,10 +264,11 @@ func (s *Scanner) session(ctx context.Context) *Fault {
 	}
 	opened := time.Now()
 	err = s.read(ctx, p)
+	s.hangUp(p)
 	if closeErr := p.Close(); closeErr != nil {
 		s.log.Debug("close of scanner port", "err", closeErr)
 	}
-	if n := s.decoder.Reset(); n > 0 {
+	if n := s.codec.closed(); n > 0 {
 		s.log.Warn("record under way dropped with its connection", "bytes", n)
 	}
 	if err == nil {
@@ -253,28 +297,34 @@ func (s *Scanner) read(ctx context.Context, p port) error {
 		return err
 	}
 	s.stale = stale
-	s.connected()
 	opened := time.Now()
+	s.pickUp(opened, stale)
+	s.connected()
 	buf := make([]byte, 256)
 	for empty := 0; ctx.Err() == nil; {
+		if err := s.command(p); err != nil {
+			return err
+		}
 		began := time.Now()
-		n, err := readOnce(p, buf)
+		n, err := p.Read(buf)
 		now := time.Now()
 		switch {
 		case err != nil:
 			return err
 		case n > 0:
 			empty = 0
-			s.handle(s.decoder.Feed(buf[:n], now))
+			err = s.carry(p, s.codec.feed(buf[:n], now))
 		default:
 			if now.Sub(began) < timeout/2 {
 				if empty++; empty >= emptyReads {
-					return fmt.Errorf("%d reads returned at once with nothing", empty)
+					return errSpins
 				}
 			} else {
 				empty = 0
 			}
-			s.handle(s.decoder.Silence(now))
+		}
+		if err = errors.Join(err, s.carry(p, s.codec.tick(now, n == 0))); err != nil {
+			return err
 		}
 		if s.quick > 0 && now.Sub(opened) >= steady {
 			s.quick = 0
@@ -284,37 +334,39 @@ func (s *Scanner) read(ctx context.Context, p port) error {
 	return nil
 }
 
-// readOnce turns a panic of the serial library into an error: it indexes a fixed
-// table by descriptor, which a number of 1024 or more overruns.
-func readOnce(p port, buf []byte) (n int, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			n, err = 0, fmt.Errorf("serial library: %v (too many open files?)", r)
-		}
-	}()
-	return p.Read(buf)
-}
-
 // dropStale throws away what the kernel kept from before the port was open, until
-// the line is silent, and returns how much it was. Those bytes may be hours old.
+// the line is silent for the idle time, and returns how much it was. Those bytes may
+// be hours old.
 func (s *Scanner) dropStale(ctx context.Context, p port) (int, error) {
-	stale := 0
+	stale, empty := 0, 0
 	buf := make([]byte, 256)
-	for end := time.Now().Add(staleLimit); ctx.Err() == nil; {
-		n, err := readOnce(p, buf)
+	last := time.Now()
+	for end := last.Add(staleLimit + s.cfg.Idle); ctx.Err() == nil; {
+		n, err := p.Read(buf)
+		now := time.Now()
 		stale += n
 		switch {
 		case err != nil:
 			return stale, err
-		case n == 0:
+		case n > 0:
+			last, empty = now, 0
+		case now.Sub(last) >= s.cfg.Idle:
 			return stale, nil
-		case time.Now().After(end): // it never falls silent: begin at an end mark
+		default:
+			if empty++; empty >= emptyReads {
+				return stale, errSpins
+			}
+		}
+		if now.After(end) { // it never falls silent: begin at an end mark
 			s.decoder.Resync()
 			return stale, nil
 		}
 	}
 	return stale, nil
 }
+
+// errSpins is a port whose reads do not wait, as a broken driver's.
+var errSpins = fmt.Errorf("%d reads returned at once with nothing", emptyReads)
 
 // handle delivers decoded events.
 func (s *Scanner) handle(events []Event) {
@@ -323,6 +375,9 @@ func (s *Scanner) handle(events []Event) {
 			s.shown = e.Fault.Code
 			s.log.Warn("bad scan", "code", e.Fault.Code, "err", e.Fault.Err)
 			s.state(State{Status: Faulty, Path: s.cfg.Path, Fault: e.Fault})
+			if Supports(s.cfg.Control, BeepBad) {
+				s.enqueue(&request{command: BeepBad}) // who looks at the next ticket hears it
+			}
 			continue
 		}
 		s.connected()

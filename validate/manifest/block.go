@@ -56,14 +56,13 @@ type Block struct {
 
 	path    string
 	pepper  atomic.Pointer[Pepper] // nil until it is known
-	groups  []Hash
+	proofs  []proof                // one a chunk, proven by the signed root
 	damage  error
 	hurt    atomic.Bool // a look-up has met damage that opening could not see
 	mu      sync.Mutex  // one connection, one statement at a time
 	file    *file
 	closed  bool
 	chunkAt *sqlite3.SQLiteStmt
-	leaves  *sqlite3.SQLiteStmt
 }
 
 // Open opens the manifest at path, checks its header's signatures against the ring
@@ -130,26 +129,23 @@ func (b *Block) prepare(ctx context.Context) error {
 	if err := b.checkSchema(); err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	leaves := make([]Hash, 0, b.Header.Chunks())
+	var tree Tree
+	b.proofs = make([]proof, 0, b.Header.Chunks())
 	err := b.eachLeaf(ctx, func(h Hash) error {
-		if len(leaves) == b.Header.Chunks() {
+		if len(b.proofs) == b.Header.Chunks() {
 			return errors.New("too many leaves")
 		}
-		leaves = append(leaves, h)
+		tree.Add(h)
+		b.proofs = append(b.proofs, proof(h[:proofBytes]))
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("%w: leaves: %w", ErrDamaged, err)
 	}
-	b.groups = groupRoots(leaves)
-	if root := RootHash(b.groups); len(leaves) != b.Header.Chunks() || root != b.Header.Root {
-		return fmt.Errorf("%w: %d leaves do not make the signed root", ErrDamaged, len(leaves))
+	if len(b.proofs) != b.Header.Chunks() || tree.Root() != b.Header.Root {
+		return fmt.Errorf("%w: %d leaves do not make the signed root", ErrDamaged, len(b.proofs))
 	}
 	if b.chunkAt, err = b.file.prepare("SELECT substr(sealed, 1, 4001) FROM chunks WHERE chunk = ?"); err != nil {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	b.leaves, err = b.file.prepare("SELECT substr(hash, 1, 33) FROM leaves WHERE chunk BETWEEN ? AND ? ORDER BY chunk")
-	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return nil
@@ -178,15 +174,15 @@ func (b *Block) eachLeaf(ctx context.Context, use func(Hash) error) error {
 	want := int64(0)
 	return b.file.each("SELECT chunk, substr(hash, 1, 33) FROM leaves ORDER BY chunk", nil, func(row []driver.Value) error {
 		var n int64
-		var raw []byte
-		if err := scan(row, &n, &raw); err != nil {
-			return err
+		var leaf Hash
+		if err := scan(row, &n, &leaf); err != nil {
+			return fmt.Errorf("leaf %d: %w", want, err)
 		}
-		if n != want || len(raw) != len(Hash{}) {
-			return fmt.Errorf("leaf %d: found number %d with %d bytes", want, n, len(raw))
+		if n != want {
+			return fmt.Errorf("leaf %d: found number %d", want, n)
 		}
 		want++
-		return errors.Join(ctx.Err(), use(Hash(raw)))
+		return errors.Join(ctx.Err(), use(leaf))
 	})
 }
 
@@ -214,13 +210,11 @@ func (b *Block) Close() error {
 		return nil
 	}
 	b.closed = true
-	errs := []error{}
-	for _, s := range []*sqlite3.SQLiteStmt{b.chunkAt, b.leaves} {
-		if s != nil {
-			errs = append(errs, s.Close())
-		}
+	var statement error
+	if b.chunkAt != nil {
+		statement = b.chunkAt.Close()
 	}
-	return errors.Join(append(errs, b.file.close())...)
+	return errors.Join(statement, b.file.close())
 }
 
 // Path is where the file lies.
@@ -287,33 +281,10 @@ func (b *Block) chunk(n int) ([]byte, error) {
 	if len(sealed) != b.Header.chunkLen(n) {
 		return nil, fmt.Errorf("%w: chunk %d has %d bytes, want %d", ErrDamaged, n, len(sealed), b.Header.chunkLen(n))
 	}
-	group := n / groupLeaves
-	first := group * groupLeaves
-	leaves, err := b.groupLeaves(first)
-	if err != nil {
-		return nil, fmt.Errorf("%w: leaves from %d: %w", ErrDamaged, first, err)
-	}
-	leaf, root := LeafHash(sealed), RootHash(leaves)
-	if n-first >= len(leaves) || subtle.ConstantTimeCompare(leaf[:], leaves[n-first][:]) != 1 || root != b.groups[group] {
+	if leaf := LeafHash(sealed); subtle.ConstantTimeCompare(leaf[:proofBytes], b.proofs[n][:]) != 1 {
 		return nil, fmt.Errorf("%w: chunk %d does not match the signed root", ErrDamaged, n)
 	}
 	return sealed, nil
-}
-
-func (b *Block) groupLeaves(first int) ([]Hash, error) {
-	leaves := make([]Hash, 0, groupLeaves)
-	err := every(b.leaves, []driver.Value{int64(first), int64(first + groupLeaves - 1)}, func(row []driver.Value) error {
-		var raw []byte
-		if err := scan(row, &raw); err != nil {
-			return err
-		}
-		if len(raw) != len(Hash{}) {
-			return fmt.Errorf("a leaf of %d bytes", len(raw))
-		}
-		leaves = append(leaves, Hash(raw))
-		return nil
-	})
-	return leaves, err
 }
 
 // Verify reads the whole block and proves every chunk. Progress is called with the

@@ -106,7 +106,7 @@ func one(s *sqlite3.SQLiteStmt, args []driver.Value, into ...any) error {
 	return err
 }
 
-// scan copies a row into int64, string and []byte, strictly: a value of another type is
+// scan copies a row into int64, string, []byte and Hash, strictly: a value of another type is
 // a file that nobody sealed.
 func scan(row []driver.Value, into ...any) error {
 	if len(row) != len(into) {
@@ -119,6 +119,13 @@ func scan(row []driver.Value, into ...any) error {
 			*to, ok = v.(int64)
 		case *string:
 			*to, ok = v.(string)
+		case *Hash:
+			var raw []byte
+			if raw, ok = v.([]byte); ok && len(raw) == len(to) {
+				copy(to[:], raw)
+			} else if ok {
+				return fmt.Errorf("column %d has %d bytes, want %d", i+1, len(raw), len(to))
+			}
 		case *[]byte:
 			switch v := v.(type) {
 			case []byte:

@@ -15,19 +15,37 @@ func LeafHash(chunk []byte) Hash {
 	return sha256.Sum256(append(buf[:1], chunk...)) // buf[0] is 0x00
 }
 
-// RootHash is the root over leaves or over the roots of equal, aligned subtrees of a power of two of them.
-func RootHash(nodes []Hash) Hash {
-	switch len(nodes) {
-	case 0:
+// Tree takes leaves in order and gives their root. It keeps no leaf, only the roots of the
+// full subtrees so far, largest first. The zero Tree is empty.
+type Tree struct {
+	leaves int
+	full   []Hash
+}
+
+// Add takes the next leaf.
+func (t *Tree) Add(leaf Hash) {
+	t.leaves++
+	t.full = append(t.full, leaf)
+	for n := t.leaves; n%2 == 0; n /= 2 { // two subtrees of one size stand at the end
+		last := len(t.full) - 1
+		t.full = append(t.full[:last-1], node(t.full[last-1], t.full[last]))
+	}
+}
+
+// Root is the root over the leaves so far; of none it is SHA-256 of nothing.
+func (t *Tree) Root() Hash {
+	if t.leaves == 0 {
 		return sha256.Sum256(nil)
-	case 1:
-		return nodes[0]
 	}
-	k := 1
-	for k*2 < len(nodes) {
-		k *= 2
+	last := len(t.full) - 1
+	root := t.full[last]
+	for n := last - 1; n >= 0; n-- {
+		root = node(t.full[n], root)
 	}
-	left, right := RootHash(nodes[:k]), RootHash(nodes[k:])
+	return root
+}
+
+func node(left, right Hash) Hash {
 	var buf [1 + 2*sha256.Size]byte
 	buf[0] = 0x01
 	copy(buf[1:], left[:])
@@ -35,17 +53,11 @@ func RootHash(nodes []Hash) Hash {
 	return sha256.Sum256(buf[:])
 }
 
-// groupLeaves leaves form a subtree whose root a terminal keeps in memory: 36 kB for
-// 9 000 000 tickets, where all leaves would take 576 kB a block. A look-up reads the
-// group's leaves again and proves them by it.
-const groupLeaves = 16
+// proof is what an open block keeps of a chunk's leaf, once all leaves together have made
+// the signed root: its first half. To pass another chunk for a proven one takes a second
+// preimage of these 16 bytes, 2^128 trials. They are 288 kB for 9 000 000 tickets, where
+// whole leaves would be 576 kB; keeping only roots over 16 leaves (36 kB) meant reading
+// those leaves again at each look-up, which took longer than all the rest of it.
+type proof [proofBytes]byte
 
-func groupRoots(leaves []Hash) []Hash {
-	roots := make([]Hash, 0, (len(leaves)+groupLeaves-1)/groupLeaves)
-	for len(leaves) > 0 {
-		n := min(groupLeaves, len(leaves))
-		roots = append(roots, RootHash(leaves[:n]))
-		leaves = leaves[n:]
-	}
-	return roots
-}
+const proofBytes = 16

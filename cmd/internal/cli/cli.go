@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -105,6 +106,12 @@ func Main(root *cobra.Command) int {
 	fmt.Fprintf(os.Stderr, "%s: %v\n", root.Name(), err)
 	return Failed
 }
+
+// SmallHeap makes the collector keep what a program holds close to what it needs: a
+// quarter more, where Go's usual is twice. A daemon on a terminal of 512 MB holds much for
+// long (40 blocks' proofs are 12 MB) and makes little garbage, so it costs no time that
+// anybody waits for.
+func SmallHeap() { debug.SetGCPercent(25) }
 
 // Args turns cobra's argument check into a usage error that shows the example.
 func Args(check cobra.PositionalArgs) cobra.PositionalArgs {

@@ -22,7 +22,20 @@ func Explain(err error) Message {
 			return m.Message
 		}
 	}
+	return wordless()
+}
+
+func wordless() Message {
 	return Message{"O0", "Erreur interne, rien n'est fait.\nAppelez l'assistance.", "Internal error, nothing was\ndone. Call support.", "An error with no words of its own: see the log."}
+}
+
+// Messages are all of them in the order of their codes, for the technician's guide.
+func Messages() []Message {
+	all := []Message{wordless()}
+	for _, m := range messages() {
+		all = append(all, m.Message)
+	}
+	return all
 }
 
 type explained struct {

@@ -446,12 +446,14 @@ func (a *arranged) fill(ctx context.Context, db *sql.DB, o Order) error {
 	if err != nil {
 		return err
 	}
+	var tree manifest.Tree
 	for n := range leaves {
+		tree.Add(leaves[n])
 		if _, err := insert.ExecContext(ctx, n, leaves[n][:]); err != nil {
 			return err
 		}
 	}
-	a.header.Root = manifest.RootHash(leaves)
+	a.header.Root = tree.Root()
 	signed, err := note.Sign(&note.Note{Text: a.header.Text()}, o.Signer)
 	if err != nil {
 		return fmt.Errorf("sign: %w", err)

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"grattoir/configs"
+	"grattoir/device/printer"
+	"grattoir/device/scanner"
+	"grattoir/device/terminal"
+)
+
+// devices are what the counter works with. They connect when they are run, and any of
+// them may be missing then.
+type devices struct {
+	paper   *printer.Device
+	profile printer.Profile
+	glass   *scanner.Scanner
+}
+
+// makeDevices makes them from the configuration.
+func makeDevices(c configs.Terminal, log *slog.Logger) (devices, error) {
+	profile, err := printer.ProfileNamed(c.Printer.Profile)
+	if err != nil {
+		return devices{}, fmt.Errorf("printer.profile: %w", err)
+	}
+	paper := printer.Config{Path: c.Printer.Path, Baud: c.Printer.Baud, Flow: printer.Flow(c.Printer.Flow), Profile: profile}
+	glass := scanner.Config{Path: c.Scanner.Path, Baud: c.Scanner.Baud, Parity: c.Scanner.Parity, DataBits: c.Scanner.DataBits}
+	if err := errors.Join(paper.Validate(), glass.Validate()); err != nil {
+		return devices{}, err
+	}
+	return devices{paper: printer.New(paper, log), profile: profile, glass: scanner.New(glass, log)}, nil
+}
+
+// aimLetter is the letter of an AIM identifier as "]d1".
+func aimLetter(aim string) byte {
+	if len(aim) < 2 {
+		return 0
+	}
+	return aim[1]
+}
+
+func scannerFault(s scanner.State) *terminal.Fault {
+	if s.Fault == nil {
+		return nil
+	}
+	return &terminal.Fault{Code: s.Fault.Code, ClerkFR: s.Fault.ClerkFR, ClerkEN: s.Fault.ClerkEN, Technician: s.Fault.Technician}
+}
+
+// devicesConnect is how long the link waits for the devices at most.
+const devicesConnect = 3 * time.Second
+
+// awaitDevices waits until scanner and printer work, for a short time.
+func awaitDevices(ctx context.Context, counter *terminal.Terminal) {
+	ctx, cancel := context.WithTimeout(ctx, devicesConnect)
+	defer cancel()
+	for {
+		state, changed := counter.State()
+		if state.Scanner == nil && state.Printer == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}
+
+// faultCodes are the codes of what does not work, for central's reports.
+func faultCodes(counter *terminal.Terminal) []string {
+	state, _ := counter.State()
+	codes := []string{}
+	for _, f := range []*terminal.Fault{state.Scanner, state.Printer, state.Ledger, state.Clock, state.Limits} {
+		if f != nil {
+			codes = append(codes, f.Code)
+		}
+	}
+	return codes
+}
