@@ -10,9 +10,11 @@ import (
 	"grattoir/cmd/internal/paper"
 	"grattoir/configs"
 	"grattoir/device/control"
+	"grattoir/device/health"
 	"grattoir/device/printer"
 	"grattoir/device/scanner"
 	"grattoir/device/terminal"
+	"grattoir/validate/ticket"
 )
 
 // devices are what the counter works with. They connect when they are run, and any of
@@ -24,13 +26,15 @@ type devices struct {
 	glass   *scanner.Scanner
 }
 
-// makeDevices makes them from the configuration.
-func makeDevices(c configs.Terminal, log *slog.Logger) (devices, error) {
+// makeDevices makes them from the configuration. layouts are those of the tickets that
+// may be scanned, asked once the devices run.
+func makeDevices(c configs.Terminal, layouts func() []ticket.Layout, log *slog.Logger) (devices, error) {
 	sheet, err := paper.Config(c)
 	if err != nil {
 		return devices{}, err
 	}
-	glass := scanner.Config{Path: c.Scanner.Path, Baud: c.Scanner.Baud, Parity: c.Scanner.Parity, DataBits: c.Scanner.DataBits}
+	glass := scanner.Config{Path: c.Scanner.Path, Baud: c.Scanner.Baud, Parity: c.Scanner.Parity, DataBits: c.Scanner.DataBits, Suffix: c.Scanner.Suffix, Prefix: c.Scanner.Prefix,
+		Idle: time.Duration(c.Scanner.IdleMS) * time.Millisecond, Control: c.Scanner.Control, Layouts: layouts, Whole: health.IsMark}
 	if err := errors.Join(sheet.Validate(), glass.Validate()); err != nil {
 		return devices{}, err
 	}
@@ -92,13 +96,16 @@ func awaitDevices(ctx context.Context, counter *terminal.Terminal) {
 }
 
 // faultCodes are the codes of what does not work, for central's reports.
-func faultCodes(counter *terminal.Terminal) []string {
+func faultCodes(counter *terminal.Terminal, more ...*terminal.Fault) []string {
 	state, _ := counter.State()
 	codes := []string{}
-	for _, f := range []*terminal.Fault{state.Scanner, state.Printer, state.Ledger, state.Clock, state.Limits} {
+	for _, f := range append([]*terminal.Fault{state.Scanner, state.Printer, state.Ledger, state.Clock, state.Limits}, more...) {
 		if f != nil {
 			codes = append(codes, f.Code)
 		}
+	}
+	for _, f := range state.Board {
+		codes = append(codes, f.Code)
 	}
 	return codes
 }
