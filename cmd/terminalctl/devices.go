@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"grattoir/cmd/internal/paper"
+	"grattoir/cmd/internal/stationery"
 	"grattoir/configs"
 	"grattoir/device/health"
 	"grattoir/device/printer"
@@ -147,7 +147,7 @@ type paperOpen struct {
 // connect opens the printer and waits until it has answered or been given up. With an
 // error it is not open, and nil for a configuration that cannot work.
 func connect(ctx context.Context, c configs.Terminal) (*paperOpen, error) {
-	cfg, err := paper.Config(c)
+	cfg, err := stationery.Config(c)
 	if err = errors.Join(err, cfg.Validate()); err != nil {
 		return nil, fmt.Errorf("printer: %w", err)
 	}

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"grattoir/cmd/internal/paper"
+	"grattoir/cmd/internal/stationery"
 	"grattoir/configs"
 	"grattoir/device/control"
 	"grattoir/device/health"
@@ -29,7 +29,7 @@ type devices struct {
 // makeDevices makes them from the configuration. layouts are those of the tickets that
 // may be scanned, asked once the devices run.
 func makeDevices(c configs.Terminal, layouts func() []ticket.Layout, log *slog.Logger) (devices, error) {
-	sheet, err := paper.Config(c)
+	sheet, err := stationery.Config(c)
 	if err != nil {
 		return devices{}, err
 	}
@@ -38,7 +38,7 @@ func makeDevices(c configs.Terminal, layouts func() []ticket.Layout, log *slog.L
 	if err := errors.Join(sheet.Validate(), glass.Validate()); err != nil {
 		return devices{}, err
 	}
-	logo, err := paper.Logo(c, sheet.Profile)
+	logo, err := stationery.Logo(c, sheet.Profile)
 	if err != nil {
 		return devices{}, err
 	}
