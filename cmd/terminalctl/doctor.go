@@ -286,7 +286,7 @@ func (p *patient) check(ctx context.Context, code string) health.Check {
 		rivals, unseen := p.machine.Rivals([]string{"terminald"}, c.Scanner.Path, c.Printer.Path)
 		return health.Others(rivals, unseen)
 	case health.CheckGPIO:
-		return health.Pins(false, "", nil)
+		return p.pins()
 	case health.CheckCentral:
 		return health.Central(p.central(ctx))
 	}

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"grattoir/cmd/internal/pins"
 	"grattoir/configs"
 	"grattoir/device/control"
 	"grattoir/device/gpio"
@@ -170,7 +171,7 @@ func TestPinsOfARunningTerminaldAreLeftAlone(t *testing.T) {
 }
 
 func TestNoPinConfiguredLooksForNone(t *testing.T) {
-	d := &daemon{pins: machinePins(configs.Terminal{})}
+	d := &daemon{pins: pins.Machine(configs.Terminal{})}
 	d.openBoard()
 	if d.pins != nil || d.board != nil {
 		t.Error("pins were looked for")

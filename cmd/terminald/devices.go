@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"time"
 
+	"grattoir/cmd/internal/pins"
 	"grattoir/configs"
+	"grattoir/device/gpio"
 	"grattoir/device/printer"
 	"grattoir/device/scanner"
 	"grattoir/device/terminal"
@@ -21,13 +23,13 @@ type devices struct {
 	glass   *scanner.Scanner
 }
 
-// makeDevices makes them from the configuration.
-func makeDevices(c configs.Terminal, log *slog.Logger) (devices, error) {
+// makeDevices makes them from the configuration, the printer with its lines on the board.
+func makeDevices(c configs.Terminal, board *gpio.Board, log *slog.Logger) (devices, error) {
 	profile, err := printer.ProfileNamed(c.Printer.Profile)
 	if err != nil {
 		return devices{}, fmt.Errorf("printer.profile: %w", err)
 	}
-	paper := printer.Config{Path: c.Printer.Path, Baud: c.Printer.Baud, Flow: printer.Flow(c.Printer.Flow), Profile: profile}
+	paper := pins.Printer(board, printer.Config{Path: c.Printer.Path, Baud: c.Printer.Baud, Flow: printer.Flow(c.Printer.Flow), Profile: profile})
 	glass := scanner.Config{Path: c.Scanner.Path, Baud: c.Scanner.Baud, Parity: c.Scanner.Parity, DataBits: c.Scanner.DataBits}
 	if err := errors.Join(paper.Validate(), glass.Validate()); err != nil {
 		return devices{}, err

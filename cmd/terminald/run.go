@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"grattoir/cmd/internal/cli"
+	"grattoir/cmd/internal/pins"
 	"grattoir/cmd/internal/uptime"
 	"grattoir/configs"
 	"grattoir/device/control"
@@ -30,7 +31,7 @@ import (
 // run is the daemon's life: open, recover, serve, stop in order.
 func run(ctx context.Context, c configs.Terminal) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	d := &daemon{config: c, log: log, now: clock(), pins: machinePins(c)}
+	d := &daemon{config: c, log: log, now: clock(), pins: pins.Machine(c)}
 	defer d.close()
 	if err := d.open(ctx); err != nil {
 		return err
@@ -95,14 +96,14 @@ func (d *daemon) trusted() time.Time {
 // opened. Then the outputs become idle, for a killed program may have left the drawer's
 // coil on; the ledger follows, for its lock keeps a second daemon from everything else.
 func (d *daemon) open(ctx context.Context) (err error) {
-	if err := pinsOf(d.config).Validate(); err != nil {
+	if err := pins.Of(d.config).Validate(); err != nil {
 		return cli.Exit(cli.Usage, err)
 	}
 	d.openBoard()
 	if err := makeFolders(d.config); err != nil {
 		return err
 	}
-	if d.devices, err = makeDevices(d.config, d.log); err != nil {
+	if d.devices, err = makeDevices(d.config, d.board.lines(), d.log); err != nil {
 		return cli.Exit(cli.Usage, err)
 	}
 	if d.trust, err = loadTrust(d.config); err != nil {
@@ -311,7 +312,7 @@ func (d *daemon) listen(ctx context.Context) ([]server, error) {
 
 // bench are the devices as the self-test reaches them.
 func (d *daemon) bench() health.Bench {
-	return d.ear.Join(health.PaperBench(d.devices.paper, d.devices.profile))
+	return pins.Bench(d.board.lines(), d.ear.Join(health.PaperBench(d.devices.paper, d.devices.profile)))
 }
 
 // status is what the socket tells of the daemon.
