@@ -10,9 +10,11 @@ import (
 	"grattoir/cmd/internal/pins"
 	"grattoir/configs"
 	"grattoir/device/gpio"
+	"grattoir/device/health"
 	"grattoir/device/printer"
 	"grattoir/device/scanner"
 	"grattoir/device/terminal"
+	"grattoir/validate/ticket"
 )
 
 // devices are what the counter works with. They connect when they are run, and any of
@@ -24,13 +26,15 @@ type devices struct {
 }
 
 // makeDevices makes them from the configuration, the printer with its lines on the board.
-func makeDevices(c configs.Terminal, board *gpio.Board, log *slog.Logger) (devices, error) {
+// layouts are those of the tickets that may be scanned, asked once the devices run.
+func makeDevices(c configs.Terminal, board *gpio.Board, layouts func() []ticket.Layout, log *slog.Logger) (devices, error) {
 	profile, err := printer.ProfileNamed(c.Printer.Profile)
 	if err != nil {
 		return devices{}, fmt.Errorf("printer.profile: %w", err)
 	}
 	paper := pins.Printer(board, printer.Config{Path: c.Printer.Path, Baud: c.Printer.Baud, Flow: printer.Flow(c.Printer.Flow), Profile: profile})
-	glass := scanner.Config{Path: c.Scanner.Path, Baud: c.Scanner.Baud, Parity: c.Scanner.Parity, DataBits: c.Scanner.DataBits}
+	glass := scanner.Config{Path: c.Scanner.Path, Baud: c.Scanner.Baud, Parity: c.Scanner.Parity, DataBits: c.Scanner.DataBits, Suffix: c.Scanner.Suffix, Prefix: c.Scanner.Prefix,
+		Idle: time.Duration(c.Scanner.IdleMS) * time.Millisecond, Control: c.Scanner.Control, Layouts: layouts, Whole: health.IsMark}
 	if err := errors.Join(paper.Validate(), glass.Validate()); err != nil {
 		return devices{}, err
 	}
@@ -73,10 +77,10 @@ func awaitDevices(ctx context.Context, counter *terminal.Terminal) {
 }
 
 // faultCodes are the codes of what does not work, for central's reports.
-func faultCodes(counter *terminal.Terminal) []string {
+func faultCodes(counter *terminal.Terminal, more ...*terminal.Fault) []string {
 	state, _ := counter.State()
 	codes := []string{}
-	for _, f := range []*terminal.Fault{state.Scanner, state.Printer, state.Ledger, state.Clock, state.Limits} {
+	for _, f := range append([]*terminal.Fault{state.Scanner, state.Printer, state.Ledger, state.Clock, state.Limits}, more...) {
 		if f != nil {
 			codes = append(codes, f.Code)
 		}

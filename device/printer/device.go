@@ -117,6 +117,7 @@ type Device struct {
 	err  error // of the configuration, told by Run and Print
 	log  *slog.Logger
 	jobs chan *order
+	cure chan *remedy
 
 	mu      sync.Mutex
 	status  Status
@@ -128,6 +129,7 @@ type Device struct {
 	torn        bool    // the last job broke off inside a command
 	lastID      [4]byte // of the last job with a process id
 	noProcessID bool    // the model did not keep its profile's promise
+	reads       bool    // the model has told that it read a slip to its end
 }
 
 // order is one job on its way to the owner.
@@ -135,7 +137,6 @@ type order struct {
 	ctx    context.Context
 	job    *job
 	pulse  bool // a drawer pulse: no proof is asked for
-	clear  bool // no job at all: the printer's buffer is to be emptied
 	watch  func(State)
 	result chan outcome
 }
@@ -148,7 +149,7 @@ type outcome struct {
 // New returns a Device that does nothing until Run. A wrong configuration is
 // reported by Run, and by Print.
 func New(cfg Config, log *slog.Logger) *Device {
-	d := &Device{log: log, jobs: make(chan *order), changed: make(chan struct{})}
+	d := &Device{log: log, jobs: make(chan *order), cure: make(chan *remedy), changed: make(chan struct{})}
 	d.cfg, d.err = cfg.withDefaults()
 	d.status = unplugged(errors.New("not opened yet"))
 	return d
@@ -275,6 +276,8 @@ func (d *Device) serve(ctx context.Context, port *Port) (useful bool, err error)
 			return true, l.lost()
 		case o := <-d.jobs:
 			d.perform(ctx, l, o)
+		case r := <-d.cure:
+			r.result <- r.apply(d, l)
 		case <-poll.C:
 			if err := d.survey(ctx, l); err != nil {
 				return true, err
@@ -416,21 +419,6 @@ func (d *Device) OpenDrawer(ctx context.Context, pin int, on time.Duration) erro
 	return err
 }
 
-// Clear makes the printer forget what it still keeps, after a slip ended as
-// StateUnknown and is not wanted any more: with nil it will not come out when
-// paper is loaded. What is on the paper already stays there; the next slip begins
-// by cutting it off. An error means that nobody knows.
-func (d *Device) Clear(ctx context.Context) error {
-	if d.err != nil {
-		return d.err
-	}
-	if !d.cfg.Profile.Clears {
-		return fmt.Errorf("printer profile %q cannot clear its buffer: switch the printer off and on", d.cfg.Profile.Name)
-	}
-	_, err := d.submit(ctx, &order{clear: true})
-	return err
-}
-
 // submit hands an order to the owner, who takes one only when nothing else is
 // out, and waits for its end. Without a printer, or behind a held slip, it is
 // refused at once: five presses on "print" must not make five slips.
@@ -480,13 +468,6 @@ func (d *Device) perform(run context.Context, l *link, o *order) {
 
 // deliver asks the status, sends and waits for the proof.
 func (d *Device) deliver(ctx context.Context, l *link, o *order) (State, error) {
-	if o.clear {
-		if err := l.clear(ctx, attempts*d.cfg.AnswerTimeout); err != nil {
-			return StateUnknown, fmt.Errorf("clear the printer: %w", err)
-		}
-		d.torn = true // a line or picture may be half printed
-		return StateSent, nil
-	}
 	if err := d.survey(ctx, l); err != nil {
 		cause := notConnected(err)
 		if l.lost() == nil {

@@ -247,6 +247,10 @@ func sensorRequest() []byte { return []byte{gs, 'r', 1} }
 // (DLE DC4, function 8, with its fixed parameters). Nothing may follow before the answer.
 func clearRequest() []byte { return []byte{dle, 0x14, 8, 1, 3, 20, 1, 6, 2, 8} }
 
+// recoverRequest makes the printer go on from the line at which its cutter jammed (DLE
+// ENQ 1). It is obeyed at once, and ignored when there is nothing to recover from.
+func recoverRequest() []byte { return []byte{dle, 0x05, 1} }
+
 // DrawerPulse is the command that opens a cash drawer: connector pin 2 or 5, held
 // for on, at most 510 ms in steps of 2 ms. All five bytes, always: with fewer,
 // the printer takes its pulse times from the text that follows.

@@ -128,6 +128,13 @@ func (l *link) fault() *Fault {
 	return l.sensors.fault()
 }
 
+// fatal says that the printer has an error that it cannot clear itself.
+func (l *link) fatal() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sensors.fatal
+}
+
 // ask sends DLE EOT n and waits for its answer, once. An answer does not say
 // which n it belongs to, so another n is asked only when none is due any more, or
 // when the due one has had its time again: late answers must not be taken for

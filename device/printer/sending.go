@@ -91,6 +91,9 @@ func (s *sending) push(ctx context.Context, piece []byte) error {
 		if err := s.mayGoOn(ctx); err != nil {
 			return err
 		}
+		if s.held && s.asked(true) {
+			return ErrCleared
+		}
 		n := 0
 		if s.ready(ctx) && len(piece) > 0 {
 			var err error
@@ -264,19 +267,27 @@ func (s *sending) settle(ctx context.Context) (State, error) {
 	for {
 		if s.l.await(ctx, cfg.AnswerTimeout, s.proven) {
 			s.release()
+			s.d.reads = true
 			return s.level(), nil
 		}
 		if err := s.mayGoOn(ctx); err != nil {
 			return s.giveUp(err)
 		}
+		if s.asked(false) {
+			return s.giveUp(ErrCleared)
+		}
 		fault := s.trouble(ctx)
 		switch {
+		case fault != nil && s.l.fatal():
+			// Only switching off clears it, and what the printer still kept is gone then.
+			s.hold(*fault)
+			return s.forgotten(errFatal)
 		case fault != nil:
 			s.hold(*fault)
 			patience = time.Now().Add(usual)
 		case time.Now().After(patience):
 			s.release()
-			return s.settleFor(), nil
+			return s.settleFor()
 		default:
 			s.release()
 		}
@@ -321,14 +332,32 @@ func (s *sending) level() State {
 }
 
 // settleFor is the end of a job whose best proof never came. A model that read
-// past the request for its process id without an answer is not asked for one again.
-func (s *sending) settleFor() State {
+// past the request for its process id without an answer is not asked for one again. One
+// that tells its status, and still has not read to the job's end, has lost the job: it
+// was switched off and on meanwhile, or lost bytes.
+func (s *sending) settleFor() (State, error) {
 	level := s.level()
-	if s.wantID && level == StateConsumed {
+	switch {
+	case s.wantID && level == StateConsumed:
 		s.d.noProcessID = true
 		s.d.log.Warn("printer answers no process id: its profile promises too much", "profile", s.d.cfg.Profile.Name)
+	case level == StateSent && (s.d.cfg.Profile.Status == Can || s.d.reads):
+		return s.forgotten(errForgot)
 	}
-	return level
+	return level, nil
+}
+
+// Why a job that was sent whole will not come out whole.
+var (
+	errFatal  = errors.New("the printer has an error that only switching it off clears, and forgets the slip with it")
+	errForgot = errors.New("the printer is well and never read the slip to its end: it was switched off, or lost bytes")
+)
+
+// forgotten ends a job that the printer has lost. What it printed of it hangs out uncut.
+func (s *sending) forgotten(why error) (State, error) {
+	s.d.torn = true
+	end := s.unknown(why)
+	return end.state, end.err
 }
 
 // giveUp ends the wait for a proof. A proof already there counts, except that a
