@@ -323,6 +323,8 @@ func TestCoilThatStayedOnIsOffAfterTheStop(t *testing.T) {
 	})
 }
 
+// Of lsongdev/node-escpos#151: a pulse that waited in a held job opened the drawer minutes
+// later. Here nothing that the paper does opens it.
 func TestPaymentOpensTheDrawerOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
