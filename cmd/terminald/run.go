@@ -32,7 +32,11 @@ import (
 // run is the daemon's life: open, recover, serve, stop in order.
 func run(ctx context.Context, c configs.Terminal) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	d := &daemon{config: c, log: log, now: clock(), pins: pins.Machine(c)}
+	return (&daemon{config: c, log: log, now: clock(), pins: pins.Machine(c)}).run(ctx)
+}
+
+// run opens the parts, and closes them however it ends.
+func (d *daemon) run(ctx context.Context) error {
 	defer d.close()
 	if err := d.open(ctx); err != nil {
 		return err
