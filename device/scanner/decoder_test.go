@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -97,6 +98,7 @@ func TestDecoderFieldFailures(t *testing.T) {
 		{"7O1 read as 8N1", []step{{0, withParity("]d11234567890\r", 1)}}, []string{CodeParity}},
 		{"wrong speed", []step{{0, "\x00\xff\x80\xe6\x00\x98\xf8\x18\r"}}, []string{CodeGarbage}},
 		{"wrong speed, one fault a burst", []step{{0, "\xff\xe6\x98\r\xff\xe6\x98\r\xff\xe6\x98\r"}}, []string{CodeGarbage}},
+		{"after a good scan a fault is news", []step{{0, "12\x0034\r" + code + "\r12\x0034\r"}}, []string{CodeDamaged, "|" + code, CodeDamaged}},
 		{"wrong speed, next burst", []step{{0, "\xff\xe6\x98\r"}, {time.Second, "\xff\xe6\x98\r"}}, []string{CodeGarbage, CodeGarbage}},
 		{"a web page's symbol with accents is text", []step{{0, "café\r"}}, []string{"|café"}},
 		{"endless record, then back in step (go-serial#189)", []step{{0, strings.Repeat("7", 3000) + "\r1234\r"}}, []string{CodeGarbage, "|1234"}},
@@ -118,9 +120,7 @@ const (
 	code24 = "041100000070174819203647"
 )
 
-func shippedLayouts() []ticket.Layout {
-	return []ticket.Layout{ticket.G40(), ticket.G18(), ticket.TX24()}
-}
+var shippedLayouts = sync.OnceValue(func() []ticket.Layout { return []ticket.Layout{ticket.G40(), ticket.G18(), ticket.TX24()} })
 
 func onlyTX24() []ticket.Layout { return []ticket.Layout{ticket.TX24()} }
 
