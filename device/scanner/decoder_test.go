@@ -92,6 +92,7 @@ func TestDecoderFieldFailures(t *testing.T) {
 		{"ETX CR without STX", []step{{0, "1234\x03\r"}}, []string{"|1234"}},
 		{"NUL is damage, never deleted", []step{{0, "12\x0034\r"}}, []string{CodeDamaged}},
 		{"NUL and no suffix", []step{{0, "12\x0034"}}, []string{CodeDamaged}},
+		{"stray XON and ACK with an end mark", []step{{0, "\x11\x06\r1234\r"}}, []string{"|1234"}},
 		{"stray XON and ACK (rusefi#4359)", []step{{0, "\x11\x06"}, {200 * ms, "1234\r"}}, []string{"|1234"}},
 		{"7E1 read as 8N1, CR", []step{{0, withParity("]d11234567890\r", 0)}}, []string{CodeParity}},
 		{"7E1 read as 8N1, CR LF", []step{{0, withParity("]d11234567890\r\n", 0)}}, []string{CodeParity}},
@@ -232,6 +233,8 @@ func TestDecoderRecordKeepsWhatLooksLikeAnEndInside(t *testing.T) {
 	}
 }
 
+// TestDecoderReportsSilenceWithoutFurtherBytes: woocommerce-ios#15823, a reject that came
+// with the next scan only; barcode-scan-listener#2, the length in the log.
 func TestDecoderReportsSilenceWithoutFurtherBytes(t *testing.T) {
 	d := NewDecoder(Config{})
 	d.Feed([]byte("12345"), start)
@@ -241,6 +244,9 @@ func TestDecoderReportsSilenceWithoutFurtherBytes(t *testing.T) {
 	e := d.Silence(start.Add(80 * ms))
 	if len(e) != 1 || e[0].Fault == nil || e[0].Fault.Code != CodeNoSuffix {
 		t.Fatalf("at the idle time: %+v", e)
+	}
+	if !strings.Contains(e[0].Fault.Error(), "5 bytes") {
+		t.Errorf("the length is not named: %v", e[0].Fault)
 	}
 	if e := d.Silence(start.Add(time.Hour)); e != nil {
 		t.Errorf("reported again: %+v", e)

@@ -2,6 +2,7 @@ package scanner
 
 import (
 	"bytes"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -50,13 +51,9 @@ type traffic struct {
 // code is a new ticket's code, of either of our layouts.
 func (w *traffic) code() string {
 	w.tickets++
-	layout, secret := ticket.G40(), ""
+	layout, secret := shippedLayouts()[0], fmt.Sprintf("%011d%011d", w.r.Int64N(1e11), w.r.Int64N(1e11))
 	if w.r.IntN(4) == 0 {
-		layout = ticket.G18()
-	} else {
-		for range 22 {
-			secret += strconv.Itoa(w.r.IntN(10))
-		}
+		layout, secret = shippedLayouts()[1], ""
 	}
 	c, err := ticket.Make(layout, "399", w.tickets/1000, uint16(w.tickets%1000), secret)
 	must(w.t, err)
@@ -139,7 +136,7 @@ func (w *traffic) step() (name string, got, want []string) {
 	case 5:
 		return "glued to itself", append(w.send(aim+code+aim+code+"\r"), w.pause()...), []string{CodeGlued}
 	case 6:
-		return "endless", append(w.send(strings.Repeat("7", MaxRecord+1+w.r.IntN(2000))), w.pause()...), []string{CodeGarbage}
+		return "endless", append(w.send(strings.Repeat("7", MaxRecord+1+w.r.IntN(200))), w.pause()...), []string{CodeGarbage}
 	case 7:
 		return "stray replies", append(append(w.pause(), w.send("\x11\x06\x13")...), w.pause()...), nil
 	case 8:
