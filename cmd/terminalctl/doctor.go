@@ -301,12 +301,17 @@ func (p *patient) now() time.Time {
 	return time.Now()
 }
 
-// fault is a fault as the daemon told it.
+// fault is a fault as the daemon told it. That speaks the clerk's language, the doctor
+// speaks the technician's.
 func fault(f *control.Fault) *terminal.Fault {
 	if f == nil {
 		return nil
 	}
-	return &terminal.Fault{Code: f.Code, ClerkFR: f.Clerk, ClerkEN: f.Clerk, Technician: f.Technician}
+	out := &terminal.Fault{Code: f.Code, ClerkFR: f.Clerk, ClerkEN: f.Clerk, Technician: f.Technician}
+	if rows, err := choose(codes(), []string{f.Code}); err == nil && rows[0].ClerkEN != "" {
+		out.ClerkEN = rows[0].ClerkEN
+	}
+	return out
 }
 
 // walkFor is how long the ledger's chain is walked at most.

@@ -239,36 +239,40 @@ const hidden = "[hidden]"
 
 // The forms of what a terminal keeps secret.
 var (
-	afterPrivate = regexp.MustCompile(`(?s)PRIVATE.*`)                   // PEM and note keys
-	pinHash      = regexp.MustCompile(`\$argon2\S*`)                     //
-	password     = regexp.MustCompile(`[^\s/@]+:[^\s/@]+@`)              // max:word@host
-	enrolment    = regexp.MustCompile(`[A-Z0-9]{4}(-[A-Z0-9]{4}){3,}`)   //
-	grouped      = regexp.MustCompile(`[0-9]([ .-]?[0-9]){16,}`)         // times and a ticket's public part have fewer digits
-	longNumber   = regexp.MustCompile(`[0-9]{12,}`)                      //
-	longWord     = regexp.MustCompile(`[A-Za-z0-9+=]{20,}`)              // hashes and keys in hex or base64
-	base64Key    = regexp.MustCompile(`[A-Za-z0-9+/]{40,}={0,2}`)        // with its slashes
-	letterDigit  = regexp.MustCompile(`[A-Za-z].*[0-9]|[0-9].*[A-Za-z]`) //
-	mixed        = regexp.MustCompile(`[A-Z].*[a-z]|[a-z].*[A-Z]`)       //
+	afterPrivate = regexp.MustCompile(`(?s)PRIVATE.*`)                                                                                          // PEM and note keys
+	pinHash      = regexp.MustCompile(`\$argon2\S*`)                                                                                            // PHC text
+	password     = regexp.MustCompile(`[^\s/@]+:[^\s/@]+@`)                                                                                     // max:word@host
+	setting      = regexp.MustCompile(`= "(?:[^"\\]|\\.)*"`)                                                                                    // what was typed for a key of the configuration
+	enrolment    = regexp.MustCompile(`[A-Z0-9]{4}(-[A-Z0-9]{4}){3,}`)                                                                          // ABCD-EFGH-...
+	grouped      = regexp.MustCompile(`[0-9]([ .-]?[0-9]){16,}`)                                                                                // times and a ticket's public part have fewer digits
+	longNumber   = regexp.MustCompile(`[0-9]{12,}`)                                                                                             // tickets
+	base64Key    = regexp.MustCompile(`[A-Za-z0-9+/]{40,}={0,2}`)                                                                               // with its slashes, which paths have too
+	longWord     = regexp.MustCompile(`[A-Za-z0-9+=]{20,}`)                                                                                     // hashes and keys in hex or base64
+	letterDigit  = regexp.MustCompile(`[A-Za-z].*[0-9]|[0-9].*[A-Za-z]`)                                                                        // no word of a language
+	manyKinds    = []*regexp.Regexp{regexp.MustCompile(`([A-Z].*){3}`), regexp.MustCompile(`([a-z].*){3}`), regexp.MustCompile(`[0-9+]|([A-Z].*){8}`)} // no path
 )
 
 // Scrub takes out of a free text what may be a ticket's code, a key, a hash or a password:
 // twelve digits or more in a row and seventeen in groups, enrolment codes, long words of
-// letters and digits, what follows PRIVATE, and a name with a password before a host. It
-// is the second line behind the list of what may be told, for texts that nobody can list.
+// letters and digits, what follows PRIVATE, a name with a password before a host, and the
+// value in a complaint about a setting. It is the second line behind the list of what may
+// be told, for texts that nobody can list.
 func Scrub(text string) string {
+	text = setting.ReplaceAllLiteralString(text, "= "+hidden)
 	for _, form := range []*regexp.Regexp{afterPrivate, pinHash, password, enrolment, grouped, longNumber} {
 		text = form.ReplaceAllLiteralString(text, hidden)
 	}
-	text = base64Key.ReplaceAllStringFunc(text, func(word string) string {
-		if strings.HasPrefix(word, "/") || !letterDigit.MatchString(word) || !mixed.MatchString(word) {
-			return word // a path; its parts are looked at next
-		}
-		return hidden
-	})
-	return longWord.ReplaceAllStringFunc(text, func(word string) string {
-		if letterDigit.MatchString(word) {
+	hide := func(where *regexp.Regexp, signs ...*regexp.Regexp) {
+		text = where.ReplaceAllStringFunc(text, func(word string) string {
+			for _, sign := range signs {
+				if !sign.MatchString(word) {
+					return word
+				}
+			}
 			return hidden
-		}
-		return word
-	})
+		})
+	}
+	hide(base64Key, manyKinds...)
+	hide(longWord, letterDigit)
+	return text
 }
