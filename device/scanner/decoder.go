@@ -152,7 +152,7 @@ func (d *Decoder) end(at time.Time) (Event, bool) {
 	fault := d.judge()
 	record := bytes.TrimRight(bytes.TrimLeft(d.buf, "\x02"), "\x03")
 	d.buf = d.buf[:0]
-	if fault == nil && len(record) == 0 {
+	if fault == nil && onlyControl(record) {
 		return Event{}, false
 	}
 	d.records++
@@ -287,7 +287,7 @@ func (d *Decoder) unendedFault(err error) *Fault {
 	return newFault(CodeNoSuffix, advice, err)
 }
 
-// onlyControl reports whether b is stray replies (XON, ACK ...), which are not a scan.
+// onlyControl reports whether b is empty or stray replies (XON, ACK ...), which are not a scan.
 func onlyControl(b []byte) bool {
 	for _, c := range b {
 		if c == nul || c >= 0x20 {
@@ -376,3 +376,6 @@ func parity(b []byte) string {
 	}
 	return ""
 }
+
+// fresh reports whether the next byte begins a record.
+func (d *Decoder) fresh() bool { return len(d.buf) == 0 && !d.skip }

@@ -20,6 +20,8 @@ type port interface {
 	SetReadTimeout(t time.Duration) error
 	// Write returns with an error when it could not hand over all of p by the deadline.
 	Write(p []byte, deadline time.Time) (int, error)
+	// Drain waits until what was written has left the system, at most to the deadline.
+	Drain(deadline time.Time)
 	Close() error
 }
 
@@ -84,6 +86,20 @@ func (p *linePort) Write(b []byte, deadline time.Time) (int, error) {
 	}
 	return n, err
 }
+
+func (p *linePort) Drain(deadline time.Time) {
+	raw, err := p.file.SyscallConn()
+	for err == nil && time.Now().Before(deadline) {
+		left := 0
+		controlErr := raw.Control(func(fd uintptr) { left, err = unix.IoctlGetInt(int(fd), unix.TIOCOUTQ) })
+		if controlErr != nil || left == 0 {
+			return
+		}
+		time.Sleep(drainStep)
+	}
+}
+
+const drainStep = 2 * time.Millisecond // two bytes at 9600 baud
 
 // Close drops what was not sent: closing a line whose far end says "wait" would
 // otherwise take up to 30 seconds.

@@ -1,7 +1,8 @@
 // Package scanner reads a barcode scanner on a serial port: USB-COM, or a UART.
-// It owns framing, reconnecting and the naming of faults. It never judges a
-// ticket, never sends a command to the scanner, and never delivers bytes that came
-// while nobody was listening. Start at Scanner.Run; Decoder is the framing alone.
+// It owns framing, reconnecting, host commands and the naming of faults. It never judges
+// a ticket, sends nothing to a scanner unless its Control is configured, and never
+// delivers bytes that came while nobody was listening. Start at Scanner.Run; Decoder is
+// the framing alone, and each codec one make's commands and answers.
 package scanner
 
 import (
@@ -12,6 +13,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"go.bug.st/serial"
@@ -29,6 +31,8 @@ type Config struct {
 	SameCode time.Duration // default 1.5 s: the same code again within it is the same scan
 	Suffix   string        // SuffixAny (default) or SuffixNone; with none Idle is 200 ms by default
 	Prefix   string        // what the scanner puts before every record, "" for nothing; stripped, and a record without it is a fault
+
+	Control string // how the scanner is commanded, ControlNone by default
 
 	// Layouts are those of the tickets that may come. They tell a code read several
 	// times into one record, and what silence may end with SuffixNone, which needs
@@ -57,6 +61,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Suffix == "" {
 		c.Suffix = SuffixAny
+	}
+	if c.Control == "" {
+		c.Control = ControlNone
 	}
 	if c.Idle == 0 && c.Suffix == SuffixNone {
 		c.Idle = 200 * time.Millisecond // silence decides, so a hiccup of the line must not
@@ -113,6 +120,9 @@ func (c Config) check() error {
 	case len(c.Prefix) > maxPrefix || strings.ContainsFunc(c.Prefix, func(r rune) bool { return r < ' ' || r > '~' }):
 		return fmt.Errorf("scanner %s: prefix %q; want up to %d printable ASCII characters (STX is taken off by itself)", c.Path, c.Prefix, maxPrefix)
 	}
+	if _, err := newCodec(c.Control, nil); err != nil {
+		return fmt.Errorf("scanner %s: %w", c.Path, err)
+	}
 	return nil
 }
 
@@ -143,23 +153,35 @@ type Scanner struct {
 	open func(path string, mode *serial.Mode) (port, error)
 
 	decoder *Decoder
+	codec   codec
 	scans   func(Scan)
 	state   func(State)
 	shown   string // the code of the fault shown, "" for none, "?" before the first report
 	quick   int    // connections in a row that were lost at once
 	stale   int    // bytes dropped at open, not reported yet
+	pending *request
+	off     bool // disabled in this connection
+
+	mu    sync.Mutex
+	up    bool // a connection stands
+	queue []*request
 }
 
 // New returns a scanner for cfg. A configuration that cannot work is refused by Run.
 func New(cfg Config, log *slog.Logger) *Scanner {
 	cfg = cfg.withDefaults()
-	return &Scanner{
+	s := &Scanner{
 		cfg:     cfg,
 		log:     log.With("device", "scanner", "path", cfg.Path),
 		open:    openPort,
 		decoder: NewDecoder(cfg),
 		shown:   "?",
 	}
+	var err error
+	if s.codec, err = newCodec(cfg.Control, s.decoder); err != nil {
+		s.codec = &plain{d: s.decoder} // Run refuses the configuration
+	}
+	return s
 }
 
 const (
@@ -242,10 +264,11 @@ func (s *Scanner) session(ctx context.Context) *Fault {
 	}
 	opened := time.Now()
 	err = s.read(ctx, p)
+	s.hangUp(p)
 	if closeErr := p.Close(); closeErr != nil {
 		s.log.Debug("close of scanner port", "err", closeErr)
 	}
-	if n := s.decoder.Reset(); n > 0 {
+	if n := s.codec.closed(); n > 0 {
 		s.log.Warn("record under way dropped with its connection", "bytes", n)
 	}
 	if err == nil {
@@ -274,10 +297,14 @@ func (s *Scanner) read(ctx context.Context, p port) error {
 		return err
 	}
 	s.stale = stale
-	s.connected()
 	opened := time.Now()
+	s.pickUp(opened, stale)
+	s.connected()
 	buf := make([]byte, 256)
 	for empty := 0; ctx.Err() == nil; {
+		if err := s.command(p); err != nil {
+			return err
+		}
 		began := time.Now()
 		n, err := p.Read(buf)
 		now := time.Now()
@@ -286,16 +313,18 @@ func (s *Scanner) read(ctx context.Context, p port) error {
 			return err
 		case n > 0:
 			empty = 0
-			s.handle(s.decoder.Feed(buf[:n], now))
+			err = s.carry(p, s.codec.feed(buf[:n], now))
 		default:
 			if now.Sub(began) < timeout/2 {
 				if empty++; empty >= emptyReads {
-					return fmt.Errorf("%d reads returned at once with nothing", empty)
+					return errSpins
 				}
 			} else {
 				empty = 0
 			}
-			s.handle(s.decoder.Silence(now))
+		}
+		if err = errors.Join(err, s.carry(p, s.codec.tick(now, n == 0))); err != nil {
+			return err
 		}
 		if s.quick > 0 && now.Sub(opened) >= steady {
 			s.quick = 0
@@ -306,25 +335,38 @@ func (s *Scanner) read(ctx context.Context, p port) error {
 }
 
 // dropStale throws away what the kernel kept from before the port was open, until
-// the line is silent, and returns how much it was. Those bytes may be hours old.
+// the line is silent for the idle time, and returns how much it was. Those bytes may
+// be hours old.
 func (s *Scanner) dropStale(ctx context.Context, p port) (int, error) {
-	stale := 0
+	stale, empty := 0, 0
 	buf := make([]byte, 256)
-	for end := time.Now().Add(staleLimit); ctx.Err() == nil; {
+	last := time.Now()
+	for end := last.Add(staleLimit + s.cfg.Idle); ctx.Err() == nil; {
 		n, err := p.Read(buf)
+		now := time.Now()
 		stale += n
 		switch {
 		case err != nil:
 			return stale, err
-		case n == 0:
+		case n > 0:
+			last, empty = now, 0
+		case now.Sub(last) >= s.cfg.Idle:
 			return stale, nil
-		case time.Now().After(end): // it never falls silent: begin at an end mark
+		default:
+			if empty++; empty >= emptyReads {
+				return stale, errSpins
+			}
+		}
+		if now.After(end) { // it never falls silent: begin at an end mark
 			s.decoder.Resync()
 			return stale, nil
 		}
 	}
 	return stale, nil
 }
+
+// errSpins is a port whose reads do not wait, as a broken driver's.
+var errSpins = fmt.Errorf("%d reads returned at once with nothing", emptyReads)
 
 // handle delivers decoded events.
 func (s *Scanner) handle(events []Event) {
@@ -333,6 +375,9 @@ func (s *Scanner) handle(events []Event) {
 			s.shown = e.Fault.Code
 			s.log.Warn("bad scan", "code", e.Fault.Code, "err", e.Fault.Err)
 			s.state(State{Status: Faulty, Path: s.cfg.Path, Fault: e.Fault})
+			if Supports(s.cfg.Control, BeepBad) {
+				s.enqueue(&request{command: BeepBad}) // who looks at the next ticket hears it
+			}
 			continue
 		}
 		s.connected()

@@ -371,6 +371,7 @@ type fakePort struct {
 	read    func(p *fakePort, b []byte) (int, error)
 	reads   int
 	written []byte
+	stuck   bool
 	closed  bool
 }
 
@@ -378,10 +379,15 @@ func (p *fakePort) Read(b []byte) (int, error) {
 	p.reads++
 	return p.read(p, b)
 }
-func (p *fakePort) Write(b []byte, _ time.Time) (int, error) {
+func (p *fakePort) Write(b []byte, deadline time.Time) (int, error) {
+	if p.stuck {
+		time.Sleep(time.Until(deadline)) // fake time: inside a bubble
+		return 0, os.ErrDeadlineExceeded
+	}
 	p.written = append(p.written, b...)
 	return len(b), nil
 }
+func (p *fakePort) Drain(time.Time)                      {}
 func (p *fakePort) SetReadTimeout(t time.Duration) error { p.timeout = t; return nil }
 func (p *fakePort) Close() error                         { p.closed = true; return nil }
 

@@ -22,6 +22,7 @@ import (
 
 	"grattoir/validate"
 	"grattoir/validate/money"
+	"grattoir/validate/ticket"
 )
 
 // Moment is what the terminal knows of the time when an entry is written.
@@ -98,7 +99,9 @@ type Ledger struct {
 
 	changed chan struct{}   // closed at the next entry
 	counts  validate.Unsent // of the current epoch
-	waiting map[int64]bool  // entries of the current epoch whose slip waits
+	// waiting are the entries of the current epoch whose slip waits, with their receipts
+	// as they were committed; one that a print mark has passed since is nil, and read again.
+	waiting map[int64]*validate.Receipt
 
 	allowance *Allowance // central's, nil before its first acknowledgement
 	training  bool
@@ -180,7 +183,9 @@ func (l *Ledger) Record(ctx context.Context, c validate.Claim) (validate.Receipt
 		return validate.Receipt{}, err
 	}
 	if l.seq != before { // appended, not found
-		l.waiting[l.seq] = true
+		committed := r // as the file would give it: the secret is in the entry alone, sealed
+		committed.Secret, committed.FirstCheck = ticket.Code{}, r.FirstCheck.Truncate(time.Millisecond)
+		l.waiting[l.seq] = &committed
 		l.counts.Claims++
 		l.counts.Money += c.Amount
 	}
@@ -295,13 +300,13 @@ func (l *Ledger) loadCounts(ctx context.Context) error {
 		return err
 	}
 	defer rows.Close()
-	waiting := map[int64]bool{}
+	waiting := map[int64]*validate.Receipt{}
 	for rows.Next() {
 		var seq int64
 		if err := rows.Scan(&seq); err != nil {
 			return err
 		}
-		waiting[seq] = true
+		waiting[seq] = nil
 	}
 	l.counts, l.waiting = u, waiting
 	return rows.Err()
@@ -349,10 +354,14 @@ func (l *Ledger) Last(ctx context.Context, n int) ([]validate.Receipt, error) {
 // Unprinted returns the claims whose slip is not known to be out, oldest first.
 func (l *Ledger) Unprinted(ctx context.Context) ([]validate.Receipt, error) {
 	l.mu.Lock()
-	waiting := slices.Sorted(maps.Keys(l.waiting))
+	waiting := maps.Clone(l.waiting)
 	l.mu.Unlock()
 	list := make([]validate.Receipt, 0, len(waiting))
-	for _, seq := range waiting {
+	for _, seq := range slices.Sorted(maps.Keys(waiting)) {
+		if r := waiting[seq]; r != nil {
+			list = append(list, *r)
+			continue
+		}
 		r, err := l.Receipt(ctx, validate.EntryNumber{Epoch: l.epoch, Seq: seq})
 		if err != nil {
 			return nil, err
@@ -446,7 +455,7 @@ func (l *Ledger) wait(n validate.EntryNumber, waits bool) {
 		return
 	}
 	if waits {
-		l.waiting[n.Seq] = true
+		l.waiting[n.Seq] = nil
 	} else {
 		delete(l.waiting, n.Seq)
 	}

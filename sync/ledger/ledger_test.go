@@ -187,6 +187,10 @@ func TestReceiptIsTheSameFromTheFile(t *testing.T) {
 	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
+	waiting, err := l.Unprinted(context.Background())
+	if err != nil || len(waiting) != 1 || fmt.Sprintf("%+v", waiting[0]) != fmt.Sprintf("%+v", got) {
+		t.Errorf("waiting for paper %v: %+v\nwant %+v", err, waiting, got)
+	}
 }
 
 // TestReceiptCarriesTheHashOfItsEntry: the one that the next entry and the head name,
