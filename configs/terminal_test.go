@@ -31,3 +31,28 @@ func TestMisspelledLimitIsNoLimitNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestShippedPinsAreOptionalAndLoadWhenTheyAreTakenIn(t *testing.T) {
+	c, err := ParseTerminal("terminald.toml", TerminalExample)
+	if err != nil || c.GPIO != (GPIO{DrawerPulseMS: 200, PowerOffMS: 1000, PowerSettleMS: 500}) {
+		t.Fatalf("%+v, %v", c.GPIO, err)
+	}
+	text := string(TerminalExample)
+	for _, part := range []string{"busy", "power", "drawer", "win", "refuse", "fault", "buzzer", "tamper", "pay"} {
+		taken := strings.Replace(text, "\n# "+part+" = {", "\n"+part+" = {", 1)
+		if taken == text {
+			t.Errorf("the example does not show %s", part)
+		}
+		text = taken
+	}
+	if c, err = ParseTerminal("terminald.toml", []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if c.GPIO.Pay != (InputPin{Pin: "GPIO21", ActiveLow: true}) || c.GPIO.Drawer != (OutputPin{Pin: "GPIO22"}) || c.GPIO.Tamper.Pull != "up" {
+		t.Errorf("%+v", c.GPIO)
+	}
+	wrong := strings.Replace(text, `pay = { pin = "GPIO21", active_low = true }`, `pay = { pin = "GPIO21", actve_low = true }`, 1)
+	if _, err := ParseTerminal("t.toml", []byte(wrong)); err == nil || !strings.Contains(err.Error(), "active_low") {
+		t.Error("a misspelled key:", err)
+	}
+}

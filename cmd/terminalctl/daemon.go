@@ -242,7 +242,7 @@ func statusCommand() *cobra.Command {
 			} else {
 				err = printStatus(cmd.OutOrStdout(), st)
 			}
-			if err == nil && (st.Scanner != nil || st.Printer != nil || st.Ledger != nil || st.Clock != nil || st.Limits.Source == "none" || len(st.Limits.Unusable) > 0 || len(st.Damaged) > 0) {
+			if err == nil && (st.Scanner != nil || st.Printer != nil || st.Ledger != nil || st.Clock != nil || len(st.Board) > 0 || st.Limits.Source == "none" || len(st.Limits.Unusable) > 0 || len(st.Damaged) > 0) {
 				return cli.Exit(cli.Person, nil)
 			}
 			return err
@@ -284,6 +284,9 @@ func printStatus(out io.Writer, st control.Status) error {
 	fmt.Fprintf(w, "Page\t%s\n", st.Page)
 	fmt.Fprintf(w, "Scanner\t%s\n", device(st.Scanner))
 	fmt.Fprintf(w, "Printer\t%s\n", device(st.Printer))
+	for i := range st.Board {
+		fmt.Fprintf(w, "Pins\t%s\n", device(&st.Board[i]))
+	}
 	fmt.Fprintf(w, "Ledger\t%s, head %s\n", ledger, st.Head)
 	unsent := fmt.Sprintf("%d payments, %s", st.Unsent.Claims, money.Text(money.Amount(st.Unsent.MoneyMinor), "EUR", money.English, money.Receipt))
 	if !st.Unsent.Oldest.IsZero() {

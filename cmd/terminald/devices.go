@@ -79,5 +79,8 @@ func faultCodes(counter *terminal.Terminal) []string {
 			codes = append(codes, f.Code)
 		}
 	}
+	for _, f := range state.Board {
+		codes = append(codes, f.Code)
+	}
 	return codes
 }

@@ -16,6 +16,7 @@ import (
 	"grattoir/cmd/internal/uptime"
 	"grattoir/configs"
 	"grattoir/device/control"
+	"grattoir/device/gpio"
 	"grattoir/device/health"
 	"grattoir/device/printer"
 	"grattoir/device/scanner"
@@ -29,7 +30,7 @@ import (
 // run is the daemon's life: open, recover, serve, stop in order.
 func run(ctx context.Context, c configs.Terminal) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	d := &daemon{config: c, log: log, now: clock()}
+	d := &daemon{config: c, log: log, now: clock(), pins: machinePins(c)}
 	defer d.close()
 	if err := d.open(ctx); err != nil {
 		return err
@@ -46,6 +47,8 @@ type daemon struct {
 	log    *slog.Logger
 	now    func() time.Time
 
+	pins    gpio.Finder
+	board   *board // nil where no pin is configured
 	devices devices
 	trust   trust
 	book    *ledger.Ledger
@@ -89,8 +92,13 @@ func (d *daemon) trusted() time.Time {
 }
 
 // open opens every part. What the technician got wrong is found before anything is
-// opened; the ledger comes first then, for its lock keeps a second daemon from the devices.
+// opened. Then the outputs become idle, for a killed program may have left the drawer's
+// coil on; the ledger follows, for its lock keeps a second daemon from everything else.
 func (d *daemon) open(ctx context.Context) (err error) {
+	if err := pinsOf(d.config).Validate(); err != nil {
+		return cli.Exit(cli.Usage, err)
+	}
+	d.openBoard()
 	if err := makeFolders(d.config); err != nil {
 		return err
 	}
@@ -159,6 +167,7 @@ func (d *daemon) openCounter(ctx context.Context) (err error) {
 		Clock: newClockWatch(d.now, uptime.Since, d.trusted, signedFloor(ctx, d.book)).fault, Step: crashStep()}
 	d.team.join(&desk)
 	d.counter = terminal.New(desk)
+	d.board.follow(d.counter)
 	d.page, err = screen.New(screen.Options{Terminal: d.counter, Name: c.Name, Shop: c.Shop.Name, Languages: languages(c.Language), Zone: zone, Currency: c.Policy.Currency,
 		Render: d.render, Demonstration: c.AcceptScaled, StandAlone: c.StandAlone, DataDate: d.blocks.date, Trusted: d.trusted, Log: d.log})
 	return err
@@ -233,6 +242,7 @@ func (d *daemon) startScans(ctx context.Context, g *group) {
 		return d.link.run(ctx)
 	})
 	g.start("operators", func() error { return d.team.run(ctx) })
+	g.start("pins", func() error { d.board.run(ctx, d.counter, d.page); return nil })
 	g.start("sign-on", func() error { d.counter.Watch(ctx); return nil })
 	g.start("scanner", func() error {
 		return d.devices.glass.Run(ctx, func(s scanner.Scan) {

@@ -256,14 +256,13 @@ func (b *Board) Run(ctx context.Context, counter Counter, pay func(ctx context.C
 }
 
 // Close makes every output idle, the drawer first, and leaves it so: a line that was given
-// back to the kernel would float. The printer's power goes too, so Close comes after the
-// last slip.
+// back to the kernel would float. The printer's power stays as it is, for a slip may lie
+// held in it; the next start switches it off before it is switched on.
 func (b *Board) Close() error {
 	var errs []error
 	if b.drawer.out != nil {
 		errs = append(errs, b.drawer.off())
 	}
-	errs = append(errs, b.printer.PowerOff())
 	for _, r := range []*relay{b.buzzer, b.win, b.refuse, b.alarm} {
 		errs = append(errs, r.set(false))
 	}

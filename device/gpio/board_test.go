@@ -50,11 +50,11 @@ func TestOutputsAreLeftIdleAndDrivenAtTheStop(t *testing.T) {
 		}
 		w.stop()
 		if !w.pin[Power].Level() {
-			t.Error("Run took the printer's power, and the last slip with it")
+			t.Error("the printer lost its power, and the last slip with it")
 		}
 		must(t, w.board.Close())
 		for _, p := range order {
-			if idle := p == Win; w.pin[p].Level() != idle || !w.pin[p].IsOutput() {
+			if high := p == Win || p == Power; w.pin[p].Level() != high || !w.pin[p].IsOutput() {
 				t.Errorf("%s: high %t, output %t", p, w.pin[p].Level(), w.pin[p].IsOutput())
 			}
 		}

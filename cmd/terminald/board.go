@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"grattoir/configs"
+	"grattoir/device/gpio"
+	"grattoir/device/screen"
+	"grattoir/device/terminal"
+)
+
+// board joins the pins to the counter. A nil one is a terminal that has none.
+type board struct {
+	*gpio.Board
+
+	mu      sync.Mutex
+	faults  []terminal.Fault
+	counter *terminal.Terminal // nil until it is made
+}
+
+// machinePins finds the pins of this machine, if the configuration names any. It comes
+// before any file is opened: see gpio.OpenMachine.
+func machinePins(c configs.Terminal) gpio.Finder {
+	if pinsOf(c).Empty() {
+		return nil
+	}
+	return gpio.OpenMachine().Find
+}
+
+// pinsOf is the configuration of the pins.
+func pinsOf(c configs.Terminal) gpio.Config {
+	in := func(p configs.InputPin) gpio.Input {
+		return gpio.Input{Pin: p.Pin, ActiveLow: p.ActiveLow, Pull: gpio.Pull(p.Pull)}
+	}
+	out := func(p configs.OutputPin) gpio.Output { return gpio.Output{Pin: p.Pin, ActiveLow: p.ActiveLow} }
+	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+	g := c.GPIO
+	return gpio.Config{Busy: in(g.Busy), Power: out(g.Power), Drawer: out(g.Drawer), Win: out(g.Win), Refuse: out(g.Refuse), Alarm: out(g.Fault),
+		Buzzer: out(g.Buzzer), Tamper: in(g.Tamper), Pay: in(g.Pay),
+		DrawerPulse: ms(g.DrawerPulseMS), PowerOff: ms(g.PowerOffMS), PowerSettles: ms(g.PowerSettleMS)}
+}
+
+// openBoard makes the outputs idle. It leaves them to a terminald that runs already: this
+// one will find the ledger locked.
+func (d *daemon) openBoard() {
+	if d.pins == nil || answers(d.config.Socket) {
+		return
+	}
+	b := &board{}
+	b.Board = gpio.Open(gpio.Options{Config: pinsOf(d.config), Find: d.pins, Log: d.log, Faults: b.told})
+	d.board = b
+	d.atEnd("the pins", b.Close)
+}
+
+// answers says whether somebody serves the socket.
+func answers(socket string) bool {
+	c, err := net.DialTimeout("unix", socket, time.Second)
+	return err == nil && c.Close() == nil
+}
+
+// told takes the faults of the pins, and passes them on as soon as there is a counter.
+func (b *board) told(list []*gpio.Fault) {
+	faults := make([]terminal.Fault, len(list))
+	for i, f := range list {
+		faults[i] = terminal.Fault{Code: f.Code, ClerkFR: f.ClerkFR, ClerkEN: f.ClerkEN, Technician: f.Technician}
+		if f.Err != nil {
+			faults[i].Technician += " (" + f.Err.Error() + ")"
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.faults = faults
+	if b.counter != nil {
+		b.counter.BoardFaults(faults)
+	}
+}
+
+// follow gives the board its counter.
+func (b *board) follow(counter *terminal.Terminal) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.counter = counter
+	if len(b.faults) > 0 {
+		counter.BoardFaults(b.faults)
+	}
+}
+
+// run shows the counter's state and passes presses to the page, which has the question
+// about the cash.
+func (b *board) run(ctx context.Context, counter *terminal.Terminal, page *screen.Screen) {
+	if b != nil {
+		b.Run(ctx, counter, page.PressPay)
+	}
+}
