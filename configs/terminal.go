@@ -75,6 +75,10 @@ type Scanner struct {
 	Baud     int    `toml:"baud"`
 	Parity   string `toml:"parity"`
 	DataBits int    `toml:"data_bits"`
+	Suffix   string `toml:"suffix"`  // any, or none for a scanner that sends no end mark
+	Prefix   string `toml:"prefix"`  // before every code, "" for nothing
+	IdleMS   int    `toml:"idle_ms"` // silence that ends a code, 0 for the default of the suffix
+	Control  string `toml:"control"` // none, honeywell, datalogic, gm65 or ssi
 }
 
 // Printer is the receipt printer's line and model.
@@ -155,7 +159,7 @@ func LoadTerminal(path string) (Terminal, error) {
 // ParseTerminal reads the text of a configuration. The errors name file, line and column.
 func ParseTerminal(name string, text []byte) (Terminal, error) {
 	c := Terminal{Language: string(money.French), TimeZone: "Europe/Paris", Signatures: 1, ReserveMB: 64, QuotaMB: 20000, AutoLockMinutes: 10, Register: Register{SpanHours: 24, KeepDays: 1827},
-		Screen: Screen{Listen: "127.0.0.1:8087"}, Scanner: Scanner{Baud: 9600, Parity: "none", DataBits: 8},
+		Screen: Screen{Listen: "127.0.0.1:8087"}, Scanner: Scanner{Baud: 9600, Parity: "none", DataBits: 8, Suffix: "any", Control: "none"},
 		Printer: Printer{Baud: 9600, Flow: "none", Profile: "generic-80"}, GPIO: GPIO{DrawerPulseMS: 200, PowerOffMS: 1000, PowerSettleMS: 500}}
 	if err := Decode(name, text, &c); err != nil {
 		return Terminal{}, err

@@ -24,6 +24,32 @@ func TestTerminalConfigurationNamesEveryFault(t *testing.T) {
 	}
 }
 
+func TestScannerIsReadWithAnyEndMarkAndSentNothingByDefault(t *testing.T) {
+	text := string(TerminalExample)
+	short := text
+	for _, key := range []string{"suffix =", "prefix =", "idle_ms =", "control ="} {
+		at := strings.Index(short, "\n"+key)
+		if at < 0 {
+			t.Fatalf("the example lacks %s", key)
+		}
+		end := at + 1 + strings.IndexByte(short[at+1:], '\n')
+		short = short[:at] + short[end:]
+	}
+	for _, text := range []string{text, short} {
+		c, err := ParseTerminal("t.toml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := c.Scanner; s.Suffix != "any" || s.Control != "none" || s.Prefix != "" || s.IdleMS != 0 {
+			t.Errorf("scanner %+v", s)
+		}
+	}
+	_, err := ParseTerminal("t.toml", []byte(strings.Replace(text, "\ncontrol =", "\ncontrl =", 1)))
+	if err == nil || !strings.Contains(err.Error(), "control") {
+		t.Error(err)
+	}
+}
+
 func TestMisspelledLimitIsNoLimitNowhere(t *testing.T) {
 	text := strings.Replace(string(TerminalExample), "shop_limit_minor", "shop_limt_minor", 1)
 	_, err := ParseTerminal("t.toml", []byte(text))

@@ -15,6 +15,7 @@ import (
 	"grattoir/device/printer"
 	"grattoir/device/scanner"
 	"grattoir/device/terminal"
+	"grattoir/validate/ticket"
 )
 
 // Scanner and printer of a terminal whose daemon is down, opened by this program itself.
@@ -25,7 +26,8 @@ func paperConfig(c configs.Terminal) (printer.Config, error) {
 }
 
 func glassConfig(c configs.Terminal) scanner.Config {
-	return scanner.Config{Path: c.Scanner.Path, Baud: c.Scanner.Baud, Parity: c.Scanner.Parity, DataBits: c.Scanner.DataBits}
+	return scanner.Config{Path: c.Scanner.Path, Baud: c.Scanner.Baud, Parity: c.Scanner.Parity, DataBits: c.Scanner.DataBits, Suffix: c.Scanner.Suffix, Prefix: c.Scanner.Prefix,
+		Idle: time.Duration(c.Scanner.IdleMS) * time.Millisecond, Control: c.Scanner.Control, Layouts: ticket.Shipped, Whole: health.IsMark}
 }
 
 // quiet is the log of devices that are opened for a moment: what matters is in the check.

@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"grattoir/configs"
+	"grattoir/device/health"
 	"grattoir/device/printer"
 	"grattoir/device/scanner"
 	"grattoir/device/terminal"
+	"grattoir/validate/ticket"
 )
 
 // devices are what the counter works with. They connect when they are run, and any of
@@ -21,14 +23,16 @@ type devices struct {
 	glass   *scanner.Scanner
 }
 
-// makeDevices makes them from the configuration.
-func makeDevices(c configs.Terminal, log *slog.Logger) (devices, error) {
+// makeDevices makes them from the configuration. layouts are those of the tickets that
+// may be scanned, asked once the devices run.
+func makeDevices(c configs.Terminal, layouts func() []ticket.Layout, log *slog.Logger) (devices, error) {
 	profile, err := printer.ProfileNamed(c.Printer.Profile)
 	if err != nil {
 		return devices{}, fmt.Errorf("printer.profile: %w", err)
 	}
 	paper := printer.Config{Path: c.Printer.Path, Baud: c.Printer.Baud, Flow: printer.Flow(c.Printer.Flow), Profile: profile}
-	glass := scanner.Config{Path: c.Scanner.Path, Baud: c.Scanner.Baud, Parity: c.Scanner.Parity, DataBits: c.Scanner.DataBits}
+	glass := scanner.Config{Path: c.Scanner.Path, Baud: c.Scanner.Baud, Parity: c.Scanner.Parity, DataBits: c.Scanner.DataBits, Suffix: c.Scanner.Suffix, Prefix: c.Scanner.Prefix,
+		Idle: time.Duration(c.Scanner.IdleMS) * time.Millisecond, Control: c.Scanner.Control, Layouts: layouts, Whole: health.IsMark}
 	if err := errors.Join(paper.Validate(), glass.Validate()); err != nil {
 		return devices{}, err
 	}

@@ -25,6 +25,7 @@ import (
 	"grattoir/sync/ledger"
 	"grattoir/validate"
 	"grattoir/validate/money"
+	"grattoir/validate/ticket"
 )
 
 // run is the daemon's life: open, recover, serve, stop in order.
@@ -102,7 +103,7 @@ func (d *daemon) open(ctx context.Context) (err error) {
 	if err := makeFolders(d.config); err != nil {
 		return err
 	}
-	if d.devices, err = makeDevices(d.config, d.log); err != nil {
+	if d.devices, err = makeDevices(d.config, func() []ticket.Layout { return d.blocks.shelf.Layouts() }, d.log); err != nil {
 		return cli.Exit(cli.Usage, err)
 	}
 	if d.trust, err = loadTrust(d.config); err != nil {

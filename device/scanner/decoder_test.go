@@ -142,6 +142,7 @@ func TestDecoderWithNoSuffixTakesOnlyWholeCodes(t *testing.T) {
 		{"a code after a record of the same burst may have lost its beginning", none, []step{{0, "99\r" + code18}}, []string{"|99", CodeNoSuffix}},
 		{"a piece as long as a layout without check digits", none, []step{{0, code40[:24]}, {250 * ms, code40[24:]}}, []string{CodeNoSuffix, CodeNoSuffix}},
 		{"that layout alone", Config{Suffix: SuffixNone, Layouts: onlyTX24}, []step{{0, code24}}, []string{"|" + code24}},
+		{"another text that is known whole", Config{Suffix: SuffixNone, Layouts: shippedLayouts, Whole: func(text string) bool { return text == "MARK" }}, []step{{0, "MARK"}, {time.Second, "MAR"}}, []string{"|MARK", CodeNoSuffix}},
 		{"no digits", none, []step{{0, code18[:17] + "x"}}, []string{CodeNoSuffix}},
 		{"a frame that lost its ETX", none, []step{{0, "\x02" + code18}}, []string{CodeNoSuffix}},
 		{"a damaged byte", none, []step{{0, code18[:4] + "\x00" + code18[5:]}}, []string{CodeDamaged}},
