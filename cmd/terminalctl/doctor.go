@@ -20,8 +20,10 @@ import (
 
 	"grattoir/cmd/internal/cli"
 	"grattoir/cmd/internal/uptime"
+	"grattoir/cmd/internal/wiring"
 	"grattoir/configs"
 	"grattoir/device/control"
+	"grattoir/device/gpio"
 	"grattoir/device/health"
 	"grattoir/device/scanner"
 	"grattoir/device/terminal"
@@ -156,6 +158,7 @@ type patient struct {
 	identity uplink.Identity
 	unnamed  error // why there is no identity
 	floor    time.Time
+	gpio     *gpio.Machine // nil until a pin is looked for
 }
 
 func (p *patient) flags(cmd *cobra.Command) {
@@ -284,17 +287,9 @@ func (p *patient) check(ctx context.Context, code string) health.Check {
 	case health.CheckPrinter:
 		return p.printer(ctx)
 	case health.CheckPorts:
-		rivals, unseen := p.machine.Rivals([]string{"terminald"}, c.Scanner.Path, c.Printer.Path)
-		intruders, err := scanner.Intruders(p.machine.Root, c.Scanner.Path)
-		for _, i := range intruders {
-			rivals = append(rivals, health.Rival{Name: i.Name + " (" + i.Found + ")", Port: c.Scanner.Path, Hint: i.Hint})
-		}
-		if err != nil && len(rivals) == 0 {
-			return health.About(code).Skip("what takes ports could not be looked for: %v", err)
-		}
-		return health.Others(rivals, unseen)
+		return p.others()
 	case health.CheckGPIO:
-		return health.Pins(false, "", nil)
+		return p.pins()
 	case health.CheckCentral:
 		return health.Central(p.central(ctx))
 	}
@@ -523,6 +518,47 @@ func (p *patient) keys() (list []health.KeyFile) {
 		}
 	}
 	return list
+}
+
+// others looks for programs that have the ports or take them.
+func (p *patient) others() health.Check {
+	ports := []string{p.config.Scanner.Path, p.config.Printer.Path}
+	rivals, unseen := p.machine.Rivals([]string{"terminald"}, ports...)
+	for _, port := range ports {
+		intruders, err := scanner.Intruders(p.machine.Root, port)
+		if errors.Is(err, fs.ErrPermission) {
+			unseen++
+		}
+		for _, i := range intruders {
+			rivals = append(rivals, health.Rival{Name: i.Name + " (" + i.Found + ")", Port: port, Hint: i.Hint})
+		}
+	}
+	return health.Others(rivals, unseen)
+}
+
+// pins asks the daemon, or looks for the lines and takes none.
+func (p *patient) pins() health.Check {
+	c := wiring.Pins(p.config)
+	switch {
+	case p.daemon == health.DaemonUp:
+		var faults []terminal.Fault
+		for _, f := range p.status.Board {
+			faults = append(faults, *fault(&f))
+		}
+		return health.Pins(len(health.PinNames(c)), faults)
+	case c.Empty():
+		return health.Pins(0, nil)
+	}
+	return health.Pins(len(health.PinNames(c)), health.LookForPins(c, p.lines()))
+}
+
+// lines finds the machine's pins. The library is loaded once, and only where pins are
+// configured: see gpio.OpenMachine.
+func (p *patient) lines() gpio.Finder {
+	if p.gpio == nil {
+		p.gpio = gpio.OpenMachine()
+	}
+	return p.gpio.Find
 }
 
 // central looks up its name and connects to its port; the daemon knows more.

@@ -37,6 +37,13 @@ func TestScripts(t *testing.T) {
 			env.Values[counterKey{}] = new(simulated)
 			return nil
 		},
+		Condition: func(word string) (bool, error) {
+			if word != "gpio" {
+				return false, fmt.Errorf("unknown condition %q", word)
+			}
+			chips, err := filepath.Glob("/dev/gpiochip*")
+			return len(chips) > 0, err
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "flip": flip, "status": status, "paid": paid, "till": till,
 			"counter": openCounter, "answers": answers, "device": device, "locked": locked},
 	})

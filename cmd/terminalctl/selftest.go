@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"grattoir/cmd/internal/cli"
+	"grattoir/cmd/internal/wiring"
+	"grattoir/device/gpio"
 	"grattoir/device/health"
 	"grattoir/device/scanner"
 	"grattoir/device/terminal"
@@ -133,6 +135,11 @@ func (t *trial) ownBench(ctx context.Context) (b health.Bench, done func(), err 
 			stop()
 		}
 	}
+	board, stop, err := t.ownPins(ctx)
+	if err != nil {
+		return b, done, cli.Exit(cli.Usage, err)
+	}
+	stops = append(stops, stop)
 	paper, err := connect(ctx, t.config)
 	switch {
 	case paper == nil:
@@ -141,6 +148,9 @@ func (t *trial) ownBench(ctx context.Context) (b health.Bench, done func(), err 
 		stops = append(stops, paper.stop)
 	}
 	b = health.PaperBench(paper.device, paper.profile) // one that is not open says why by itself
+	if board != nil {
+		b = health.JoinPins(b, board, wiring.Pins(t.config))
+	}
 	if t.leftOut(health.TrialScan) {
 		return b, done, nil
 	}
@@ -154,6 +164,39 @@ func (t *trial) ownBench(ctx context.Context) (b health.Bench, done func(), err 
 		b.Scan = func(context.Context, string) error { return fmt.Errorf("%s: %s", f.Code, f.Technician) }
 	}
 	return b, done, nil
+}
+
+// ownPins opens what hangs on pins, and switches on a printer that a pin feeds; nil where
+// no pin is configured. A pin that cannot be used fails its own step.
+func (t *trial) ownPins(ctx context.Context) (board *gpio.Board, stop func(), err error) {
+	c := wiring.Pins(t.config)
+	c.Pay = gpio.Input{} // nobody pays here
+	if c.Empty() {
+		return nil, func() {}, nil
+	}
+	if err := c.Validate(); err != nil {
+		return nil, nil, err
+	}
+	board = gpio.Open(gpio.Options{Config: c, Find: t.lines(), Log: quiet(), Faults: func([]*gpio.Fault) {}})
+	run, cancel := context.WithCancel(ctx)
+	watching := &running{cancel: cancel}
+	watching.done.Go(func() { board.Run(run, idle{}, func(context.Context, string) error { return nil }) })
+	if err := board.Printer().PowerOn(ctx); err != nil {
+		fmt.Fprintf(t.ask, "terminalctl: %v\n", err) // the print step will tell the rest
+	}
+	return board, func() {
+		watching.stop()
+		if err := board.Close(); err != nil {
+			fmt.Fprintf(t.ask, "terminalctl: %v\n", err)
+		}
+	}, nil
+}
+
+// idle is the counter of a self-test with the daemon down: nothing is ever on it.
+type idle struct{}
+
+func (idle) State() (terminal.State, <-chan struct{}) {
+	return terminal.State{View: terminal.View{Stage: terminal.Idle}}, nil
 }
 
 func (t *trial) leftOut(code string) bool {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"grattoir/cmd/internal/wiring"
 	"grattoir/configs"
 	"grattoir/device/gpio"
 	"grattoir/device/screen"
@@ -24,23 +25,10 @@ type board struct {
 // machinePins finds the pins of this machine, if the configuration names any. It comes
 // before any file is opened: see gpio.OpenMachine.
 func machinePins(c configs.Terminal) gpio.Finder {
-	if pinsOf(c).Empty() {
+	if wiring.Pins(c).Empty() {
 		return nil
 	}
 	return gpio.OpenMachine().Find
-}
-
-// pinsOf is the configuration of the pins.
-func pinsOf(c configs.Terminal) gpio.Config {
-	in := func(p configs.InputPin) gpio.Input {
-		return gpio.Input{Pin: p.Pin, ActiveLow: p.ActiveLow, Pull: gpio.Pull(p.Pull)}
-	}
-	out := func(p configs.OutputPin) gpio.Output { return gpio.Output{Pin: p.Pin, ActiveLow: p.ActiveLow} }
-	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
-	g := c.GPIO
-	return gpio.Config{Busy: in(g.Busy), Power: out(g.Power), Drawer: out(g.Drawer), Win: out(g.Win), Refuse: out(g.Refuse), Alarm: out(g.Fault),
-		Buzzer: out(g.Buzzer), Tamper: in(g.Tamper), Pay: in(g.Pay),
-		DrawerPulse: ms(g.DrawerPulseMS), PowerOff: ms(g.PowerOffMS), PowerSettles: ms(g.PowerSettleMS)}
 }
 
 // openBoard makes the outputs idle. It leaves them to a terminald that runs already: this
@@ -50,7 +38,7 @@ func (d *daemon) openBoard() {
 		return
 	}
 	b := &board{}
-	b.Board = gpio.Open(gpio.Options{Config: pinsOf(d.config), Find: d.pins, Log: d.log, Faults: b.told})
+	b.Board = gpio.Open(gpio.Options{Config: wiring.Pins(d.config), Find: d.pins, Log: d.log, Faults: b.told})
 	d.board = b
 	d.atEnd("the pins", b.Close)
 }

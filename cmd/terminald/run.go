@@ -14,6 +14,7 @@ import (
 
 	"grattoir/cmd/internal/cli"
 	"grattoir/cmd/internal/uptime"
+	"grattoir/cmd/internal/wiring"
 	"grattoir/configs"
 	"grattoir/device/control"
 	"grattoir/device/gpio"
@@ -96,7 +97,7 @@ func (d *daemon) trusted() time.Time {
 // opened. Then the outputs become idle, for a killed program may have left the drawer's
 // coil on; the ledger follows, for its lock keeps a second daemon from everything else.
 func (d *daemon) open(ctx context.Context) (err error) {
-	if err := pinsOf(d.config).Validate(); err != nil {
+	if err := wiring.Pins(d.config).Validate(); err != nil {
 		return cli.Exit(cli.Usage, err)
 	}
 	d.openBoard()
@@ -312,7 +313,11 @@ func (d *daemon) listen(ctx context.Context) ([]server, error) {
 
 // bench are the devices as the self-test reaches them.
 func (d *daemon) bench() health.Bench {
-	return d.ear.Join(health.PaperBench(d.devices.paper, d.devices.profile))
+	b := d.ear.Join(health.PaperBench(d.devices.paper, d.devices.profile))
+	if d.board != nil {
+		b = health.JoinPins(b, d.board.Board, wiring.Pins(d.config))
+	}
+	return b
 }
 
 // status is what the socket tells of the daemon.

@@ -239,16 +239,16 @@ const hidden = "[hidden]"
 
 // The forms of what a terminal keeps secret.
 var (
-	afterPrivate = regexp.MustCompile(`(?s)PRIVATE.*`)                                                                                          // PEM and note keys
-	pinHash      = regexp.MustCompile(`\$argon2\S*`)                                                                                            // PHC text
-	password     = regexp.MustCompile(`[^\s/@]+:[^\s/@]+@`)                                                                                     // max:word@host
-	setting      = regexp.MustCompile(`= "(?:[^"\\]|\\.)*"`)                                                                                    // what was typed for a key of the configuration
-	enrolment    = regexp.MustCompile(`[A-Z0-9]{4}(-[A-Z0-9]{4}){3,}`)                                                                          // ABCD-EFGH-...
-	grouped      = regexp.MustCompile(`[0-9]([ .-]?[0-9]){16,}`)                                                                                // times and a ticket's public part have fewer digits
-	longNumber   = regexp.MustCompile(`[0-9]{12,}`)                                                                                             // tickets
-	base64Key    = regexp.MustCompile(`[A-Za-z0-9+/]{40,}={0,2}`)                                                                               // with its slashes, which paths have too
-	longWord     = regexp.MustCompile(`[A-Za-z0-9+=]{20,}`)                                                                                     // hashes and keys in hex or base64
-	letterDigit  = regexp.MustCompile(`[A-Za-z].*[0-9]|[0-9].*[A-Za-z]`)                                                                        // no word of a language
+	afterPrivate = regexp.MustCompile(`(?s)PRIVATE.*`)                                                                                                 // PEM and note keys
+	pinHash      = regexp.MustCompile(`\$argon2\S*`)                                                                                                   // PHC text
+	password     = regexp.MustCompile(`[^\s/@]+:[^\s/@]+@`)                                                                                            // max:word@host
+	setting      = regexp.MustCompile(`= "(?:[^"\\]|\\.)*"`)                                                                                           // what was typed for a key of the configuration
+	enrolment    = regexp.MustCompile(`[A-Z0-9]{4}(-[A-Z0-9]{4}){3,}`)                                                                                 // ABCD-EFGH-...
+	grouped      = regexp.MustCompile(`[0-9]([ .-]?[0-9]){16,}`)                                                                                       // times and a ticket's public part have fewer digits
+	longNumber   = regexp.MustCompile(`[0-9]{12,}`)                                                                                                    // tickets
+	base64Key    = regexp.MustCompile(`[A-Za-z0-9+/]{40,}={0,2}`)                                                                                      // with its slashes, which paths have too
+	longWord     = regexp.MustCompile(`[A-Za-z0-9+=]{20,}`)                                                                                            // hashes and keys in hex or base64
+	letterDigit  = regexp.MustCompile(`[A-Za-z].*[0-9]|[0-9].*[A-Za-z]`)                                                                               // no word of a language
 	manyKinds    = []*regexp.Regexp{regexp.MustCompile(`([A-Z].*){3}`), regexp.MustCompile(`([a-z].*){3}`), regexp.MustCompile(`[0-9+]|([A-Z].*){8}`)} // no path
 )
 
