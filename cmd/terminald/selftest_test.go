@@ -79,8 +79,10 @@ func TestSelfTestCatchesItsMarkAndNothingElse(t *testing.T) {
 		if ear.Caught(other) || ear.Caught("1003990000123017") {
 			t.Error("another code was caught")
 		}
-		if !ear.Caught(mark) || !ear.Caught(mark) {
-			t.Error("the mark was not caught, or not the second time")
+		for range 2 { // a hand that scans it twice
+			if !ear.Caught(mark) {
+				t.Error("the mark was not caught")
+			}
 		}
 		if c := <-done; c.State != health.OK {
 			t.Errorf("%+v", c)
