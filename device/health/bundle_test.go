@@ -19,6 +19,7 @@ func TestScrubHidesWhatMayBeASecret(t *testing.T) {
 		"pem":                    "-----BEGIN PRIVATE KEY----- MIGHAgEAMBMGByqGSM49",
 		"pin's hash":             "$argon2id$v=19$m=65536,t=3,p=1$c2FsdHNhbHQ$u8Hk2Lm5Vb7Nc1Rt4Yz6Wx0Ks3Hf",
 		"pepper":                 "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+		"base64 in pieces":       "u8Hk2Lm5Vb7Nc1R/4Yz6Wx0Ks3Hf8/g2Dd5EeAa9Pp3/Qq7Z=",
 		"base64":                 "u8Hk2Lm5Vb7Nc1Rt4Yz6Wx0Ks3Hf8Gg2Dd5Ee/Aa9=",
 		"setting":                `name = "swordfish-and-more"`,
 		"enrolment code":         "ABCD-EFGH-IJKL-MNOP-QRST-UVWX-YZ23-4567",
