@@ -55,7 +55,7 @@ type Central struct {
 type Register struct {
 	Key       string `toml:"key"`        // file of central's public register key, "" where identified winners go to the payment centre
 	SpanHours int    `toml:"span_hours"` // payments to one person within it are linked
-	KeepDays  int    `toml:"keep_days"`  // a record is erased after this, sent or not (code monétaire et financier, L561-12: five years)
+	KeepDays  int    `toml:"keep_days"`  // a record is erased after this; one that central never took 30 days later (code monétaire et financier, L561-12: five years)
 }
 
 // Shop is what slips say of the point of sale.

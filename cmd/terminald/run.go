@@ -110,7 +110,7 @@ func (d *daemon) open(ctx context.Context) (err error) {
 	if d.trust, err = loadTrust(d.config); err != nil {
 		return cli.Exit(cli.Usage, err)
 	}
-	for _, part := range []func(context.Context) error{d.openBook, d.openBlocks, d.openLink, d.openTeam, d.openCounter} {
+	for _, part := range []func(context.Context) error{d.openBook, d.openBlocks, d.openTeam, d.openLink, d.openCounter} {
 		if err := part(ctx); err != nil {
 			return err
 		}
@@ -119,7 +119,10 @@ func (d *daemon) open(ctx context.Context) (err error) {
 }
 
 func (d *daemon) openBook(ctx context.Context) (err error) {
-	if d.book, err = openBook(ctx, d.config, d.trust, d.now, d.trusted, d.log); err != nil {
+	// Closed after the ledger, whose last signature is over their audits, too.
+	d.atEnd("the operators' files", func() error { return d.team.close() })
+	audits := func(ctx context.Context) []ledger.AuditHead { return d.team.audits(ctx) }
+	if d.book, err = openBook(ctx, d.config, d.trust, d.now, d.trusted, audits, d.log); err != nil {
 		return err
 	}
 	d.atEnd("the ledger", d.book.Close)
@@ -137,9 +140,9 @@ func (d *daemon) openBlocks(ctx context.Context) (err error) {
 	return d.blocks.rescan(ctx)
 }
 
-func (d *daemon) openLink(context.Context) (err error) {
-	faults := func() []string { return faultCodes(d.counter) }
-	if d.link, err = newLink(d.config, d.trust, d.book, d.blocks, faults, outside{}, d.log); err != nil {
+func (d *daemon) openLink(ctx context.Context) (err error) {
+	faults := func() []string { return faultCodes(d.counter, d.team.late(ctx)) }
+	if d.link, err = newLink(d.config, d.trust, d.book, d.blocks, d.team.records(), faults, outside{}, d.log); err != nil {
 		return err
 	}
 	d.rules, err = newLimits(d.config, d.trust, d.trusted, d.log)
@@ -147,11 +150,8 @@ func (d *daemon) openLink(context.Context) (err error) {
 }
 
 func (d *daemon) openTeam(ctx context.Context) (err error) {
-	if d.team, err = openCrew(ctx, d.config, d.trusted, d.log); err != nil {
-		return err
-	}
-	d.atEnd("the operators' files", d.team.close)
-	return nil
+	d.team, err = openCrew(ctx, d.config, d.trusted, d.log)
+	return err
 }
 
 // openCounter joins the parts to the counter, and its page to it.
@@ -302,9 +302,9 @@ func (d *daemon) listen(ctx context.Context) ([]server, error) {
 		return nil, errors.Join(err, web.Close())
 	}
 	url := "http://" + web.Addr().String() + "/"
-	acts := control.Handler(control.Options{Terminal: d.counter, Language: money.Language(d.config.Language), Status: func() control.Status { return d.status(url) },
+	acts := control.Handler(control.Options{Terminal: d.counter, Language: money.Language(d.config.Language), Status: func() control.Status { return d.status(ctx, url) },
 		Rescan: func() error { return errors.Join(d.blocks.rescan(ctx), d.rules.rescan()) }, Render: d.render,
-		Bench: d.bench(), Log: d.log})
+		Bench: d.bench(), Roster: d.team.roster(), Log: d.log})
 	return []server{
 		{&http.Server{Handler: d.page.Handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}, "pages", url, web},
 		{&http.Server{Handler: acts, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}, "socket", "", socket},
@@ -321,12 +321,13 @@ func (d *daemon) bench() health.Bench {
 }
 
 // status is what the socket tells of the daemon.
-func (d *daemon) status(page string) control.Status {
+func (d *daemon) status(ctx context.Context, page string) control.Status {
 	head := d.book.Head()
 	policy, known := d.rules.status()
 	return control.Status{Terminal: d.config.Name, Shop: d.config.Shop.Name, Program: version(), Policy: policy, Limits: known, StandAlone: d.config.StandAlone,
 		Head: validate.EntryNumber{Epoch: head.Epoch, Seq: head.Seq}.String(), HeadHash: head.Hash.String(),
-		Page: page, Blocks: d.blocks.list(), Damaged: d.blocks.damaged(), Now: d.now(), Trusted: d.trusted(), Link: d.link.status()}
+		Page: page, Blocks: d.blocks.list(), Damaged: d.blocks.damaged(), Now: d.now(), Trusted: d.trusted(), Link: d.link.status(),
+		Register: d.team.lateOnSocket(ctx, money.Language(d.config.Language))}
 }
 
 // languages of the page, the configured one first.

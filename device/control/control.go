@@ -86,6 +86,7 @@ type Status struct {
 	Ledger     *Fault    `json:"ledger"`   // what keeps it from taking payments, null for nothing
 	Clock      *Fault    `json:"clock"`    // what is wrong with it, null for nothing; it stops no payment
 	Board      []Fault   `json:"board"`    // what is wrong with lamps, drawer, switches and buttons, worst first; stops no payment
+	Register   *Fault    `json:"register"` // what keeps identities from central, null for nothing; it stops no payment
 	Session    *Session  `json:"session"`  // who is signed on, null for nobody or no sign-on
 	Training   bool      `json:"training"` // nothing is recorded
 	Reprint    []string  `json:"reprint"`  // payments whose slip may not have come out
@@ -178,6 +179,7 @@ type Options struct {
 	Status   func() Status                           // fills what the terminal itself does not know
 	Rescan   func() error                            // looks for new manifests and policies
 	Render   func(io.Writer, validate.Receipt) error // draws a slip as PNG
+	Roster   Roster                                  // nil where nobody signs on
 	Bench    health.Bench                            // the devices, for the self-test
 	Log      *slog.Logger
 }

@@ -52,6 +52,9 @@ func TestOutputsAreLeftIdleAndDrivenAtTheStop(t *testing.T) {
 		if !w.pin[Power].Level() {
 			t.Error("the printer lost its power, and the last slip with it")
 		}
+		if !w.pin[Win].Level() || w.pin[Buzzer].Level() {
+			t.Error("lamp or buzzer is on when nothing runs any more")
+		}
 		must(t, w.board.Close())
 		for _, p := range order {
 			if high := p == Win || p == Power; w.pin[p].Level() != high || !w.pin[p].IsOutput() {
@@ -286,14 +289,36 @@ func TestDrawerThatWillNotGoOffIsTriedAgainAndNamed(t *testing.T) {
 		if got := w.codes(); !slices.Equal(got, []string{CodeDrawer}) {
 			t.Errorf("faults %v", got)
 		}
-		if err := w.board.OpenDrawer(t.Context()); !errors.Is(err, ErrDrawerStuck) {
-			t.Error("another pulse on a coil that is on:", err)
+		began := time.Now()
+		if err := w.board.OpenDrawer(t.Context()); !errors.Is(err, ErrDrawerStuck) || time.Since(began) != 0 {
+			t.Error("another pulse on a coil that is on:", err, time.Since(began))
 		}
 		f.After(nil)
 		f.Fail("out", nil, 0)
 		w.pass(time.Second)
 		if got := w.codes(); len(got) != 0 || f.Level() {
 			t.Errorf("faults %v, on %t after it works again", got, f.Level())
+		}
+	})
+}
+
+func TestCoilThatStayedOnIsOffAfterTheStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.open(everything())
+		f := w.pin[Drawer]
+		f.After(func(_ string, high bool) {
+			if high {
+				f.Fail("out", errors.New("broken"), -1)
+			}
+		})
+		if err := w.board.OpenDrawer(t.Context()); !errors.Is(err, ErrDrawerStuck) || !f.Level() {
+			t.Fatal("the coil is not on:", err)
+		}
+		f.Fail("out", nil, 0)
+		must(t, w.board.Close())
+		if f.Level() {
+			t.Error("the coil is on when nothing runs any more")
 		}
 	})
 }
@@ -364,6 +389,17 @@ func TestLampsSayWhatThePageSays(t *testing.T) {
 	})
 }
 
+func TestWhatWasShownBeforeTheStartIsLitAndNotSounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.counter.winner("old")
+		w.run(everything())
+		if !w.pin[Win].Level() || len(highs(w.pin[Buzzer])) != 0 {
+			t.Error("lamp", w.pin[Win].Level(), "sounds", highs(w.pin[Buzzer]))
+		}
+	})
+}
+
 func TestSoundsAreThreeShapesOfAtMost600msEachHeardOnce(t *testing.T) {
 	const ms = time.Millisecond
 	shapes := map[validate.Reason][]time.Duration{
@@ -423,6 +459,12 @@ func TestPrinterIsOffLongEnoughAndNotSentToTooSoon(t *testing.T) {
 		w.pin[Power].Fail("out", errors.New("broken"), -1)
 		if err := p.PowerOff(); err == nil || !slices.Equal(w.codes(), []string{CodeOutput}) {
 			t.Error("a power line that fails:", err, w.codes())
+		}
+		w.pin[Power].Fail("out", nil, 0)
+		again := time.Now()
+		must(t, p.PowerOn(t.Context()))
+		if took := time.Since(again); took < 500*time.Millisecond || len(w.codes()) != 0 {
+			t.Errorf("after a failure it is on in %v, faults %v", took, w.codes())
 		}
 	})
 }

@@ -57,8 +57,8 @@ func OpenMachine() *Machine {
 	state, err := host.Init()
 	err = errors.Join(err, reopen(0))
 	m := &Machine{mapped: err == nil && mapped(state)}
-	for _, c := range gpioioctl.Chips {
-		m.chips = append(m.chips, chipOf(c, m.mapped))
+	for i, c := range gpioioctl.Chips {
+		m.chips = append(m.chips, chipOf(c, m.mapped && i == 0)) // the library takes the first chip's edges
 	}
 	if len(m.chips) == 0 || err != nil {
 		m.fault = unusable(err)

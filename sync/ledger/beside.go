@@ -72,6 +72,28 @@ func (b *Beside) LockPath() string { return b.lock.f.Name() }
 // Close closes the file and lets other processes in.
 func (b *Beside) Close() error { return errors.Join(b.DB.Close(), b.lock.release()) }
 
+// BesideInspection is such a file opened to be looked at.
+type BesideInspection struct {
+	DB *sql.DB // reads only
+	i  *Inspection
+}
+
+// InspectBeside opens the file at path to be looked at, as Inspect does a ledger: a program
+// that has it open is not disturbed, and nothing is written beside or into it.
+func InspectBeside(ctx context.Context, path string) (*BesideInspection, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, err
+	}
+	i := &Inspection{look: &Ledger{opt: Options{Path: path}}}
+	if err := i.reach(ctx, path); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), i.Close())
+	}
+	return &BesideInspection{i.look.read, i}, nil
+}
+
+// Close ends the inspection and removes its private copy.
+func (b *BesideInspection) Close() error { return b.i.Close() }
+
 // withPragmas is a connector with more pragmas.
 type withPragmas struct {
 	connector

@@ -91,15 +91,22 @@ func (l *Ledger) X(ctx context.Context, kind validate.ClosingKind) (validate.Clo
 
 // Z ends the open period of a kind: its totals become an entry, and the journal's end is
 // signed with Options.Sign. Two in a row are allowed, the second is empty. The errors are
-// ErrNoShift, ErrShiftOpen, ErrClosingOrder and ErrNotWritable.
+// ErrNoShift, ErrShiftOpen, ErrClosingOrder and ErrNotWritable. The heads of the audits
+// beside the ledger go before the closing, under the same signature.
 func (l *Ledger) Z(ctx context.Context, kind validate.ClosingKind, end Ending) (validate.Closing, error) {
 	if err := errors.Join(checkName("operator", end.Operator), checkPeriod(kind, end.Period)); err != nil {
 		return validate.Closing{}, fmt.Errorf("Z of the %.40s: %w", kind, err)
 	}
+	l.audits.Lock()
+	defer l.audits.Unlock()
+	heads := l.auditHeads(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := validate.Closing{Terminal: l.opt.Terminal}
 	err := l.write(ctx, func(ctx context.Context, w *writing) error {
+		if err := w.noteAudits(ctx, heads); err != nil {
+			return err
+		}
 		b, err := l.openBooks(ctx, w.tx)
 		if err != nil {
 			return err

@@ -332,6 +332,9 @@ func TestEveryErrorHasWordsThatFit(t *testing.T) {
 		if got := Explain(fmt.Errorf("deep: %w", m.err)); got != m.Message {
 			t.Errorf("%v reads as %s", m.err, got.Code)
 		}
+		if named := Named(m.Code); m.Code != "O0" && named != m.err || m.Code == "O0" && named != nil {
+			t.Errorf("%s stands for %v", m.Code, named)
+		}
 		for _, text := range []string{m.ClerkFR, m.ClerkEN} {
 			lines := strings.Split(text, "\n")
 			if text == "" || len(lines) > 2 {
@@ -347,7 +350,7 @@ func TestEveryErrorHasWordsThatFit(t *testing.T) {
 	if got := Explain(&Refusal{Reason: ErrWait, Wait: time.Minute}); got.Code != "O7" {
 		t.Error(got)
 	}
-	if n := reflect.ValueOf(messages()).Len(); n != 23 {
+	if n := reflect.ValueOf(messages()).Len(); n != 25 {
 		t.Errorf("%d errors have words: add the new one here and in SECURITY.md's table where it belongs", n)
 	}
 }

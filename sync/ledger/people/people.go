@@ -145,6 +145,9 @@ const ownerID = "owner"
 // for the first operator, and when everybody who could help is locked out or suspended.
 func Owner() Credentials { return Credentials{Operator: ownerID, owner: true} }
 
+// IsOwner tells whether they are the owner's.
+func (c Credentials) IsOwner() bool { return c.owner }
+
 // Options open a Staff.
 type Options struct {
 	Path     string
@@ -196,6 +199,9 @@ func (s *Staff) Verify(ctx context.Context) error { return s.file.verify(ctx) }
 func (s *Staff) Audit(ctx context.Context, each func(AuditLine) error) error {
 	return s.file.lines(ctx, each)
 }
+
+// AuditHead is how far the audit has come, for the journal to note; line 0 is none yet.
+func (s *Staff) AuditHead(ctx context.Context) (ledger.AuditHead, error) { return s.file.head(ctx) }
 
 // staffKind is the operators' file, version by version.
 func staffKind() fileKind {
