@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"grattoir/cmd/internal/paper"
 	"grattoir/configs"
 	"grattoir/device/health"
 	"grattoir/device/printer"
@@ -19,11 +20,6 @@ import (
 )
 
 // Scanner and printer of a terminal whose daemon is down, opened by this program itself.
-
-func paperConfig(c configs.Terminal) (printer.Config, error) {
-	profile, err := printer.ProfileNamed(c.Printer.Profile)
-	return printer.Config{Path: c.Printer.Path, Baud: c.Printer.Baud, Flow: printer.Flow(c.Printer.Flow), Profile: profile}, err
-}
 
 func glassConfig(c configs.Terminal) scanner.Config {
 	return scanner.Config{Path: c.Scanner.Path, Baud: c.Scanner.Baud, Parity: c.Scanner.Parity, DataBits: c.Scanner.DataBits, Suffix: c.Scanner.Suffix, Prefix: c.Scanner.Prefix,
@@ -151,7 +147,7 @@ type paperOpen struct {
 // connect opens the printer and waits until it has answered or been given up. With an
 // error it is not open, and nil for a configuration that cannot work.
 func connect(ctx context.Context, c configs.Terminal) (*paperOpen, error) {
-	cfg, err := paperConfig(c)
+	cfg, err := paper.Config(c)
 	if err = errors.Join(err, cfg.Validate()); err != nil {
 		return nil, fmt.Errorf("printer: %w", err)
 	}
