@@ -62,6 +62,7 @@ type Register struct {
 type Shop struct {
 	Name    string   `toml:"name"`
 	Address []string `toml:"address"`
+	Logo    string   `toml:"logo"` // file of a PNG, one pixel a dot, "" for none
 }
 
 // Screen is where the pages are served.
@@ -83,10 +84,11 @@ type Scanner struct {
 
 // Printer is the receipt printer's line and model.
 type Printer struct {
-	Path    string `toml:"path"`
-	Baud    int    `toml:"baud"`
-	Flow    string `toml:"flow"`
-	Profile string `toml:"profile"`
+	Path     string `toml:"path"`
+	Baud     int    `toml:"baud"`
+	Flow     string `toml:"flow"`
+	Profile  string `toml:"profile"`
+	Profiles string `toml:"profiles"` // file of further profiles, "" for the shipped ones only
 }
 
 // GPIO is what hangs on the board's pins; a part without a pin is not there.
@@ -225,7 +227,7 @@ func (c *Terminal) resolve(dir string) {
 			*p = filepath.Join(dir, *p)
 		}
 	}
-	for _, p := range []*string{&c.Data, &c.Socket, &c.ClaimKey, &c.Register.Key, &c.Scanner.Path, &c.Printer.Path} {
+	for _, p := range []*string{&c.Data, &c.Socket, &c.ClaimKey, &c.Register.Key, &c.Scanner.Path, &c.Printer.Path, &c.Printer.Profiles, &c.Shop.Logo} {
 		abs(p)
 	}
 	for i := range c.Keys {

@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
+	"image"
 	"log/slog"
 	"time"
 
+	paperconf "grattoir/cmd/internal/paper"
 	"grattoir/cmd/internal/pins"
 	"grattoir/configs"
+	"grattoir/device/control"
 	"grattoir/device/gpio"
 	"grattoir/device/health"
 	"grattoir/device/printer"
@@ -22,23 +24,43 @@ import (
 type devices struct {
 	paper   *printer.Device
 	profile printer.Profile
+	logo    image.Image // of slips, nil for none
 	glass   *scanner.Scanner
 }
 
 // makeDevices makes them from the configuration, the printer with its lines on the board.
 // layouts are those of the tickets that may be scanned, asked once the devices run.
 func makeDevices(c configs.Terminal, board *gpio.Board, layouts func() []ticket.Layout, log *slog.Logger) (devices, error) {
-	profile, err := printer.ProfileNamed(c.Printer.Profile)
+	sheet, err := paperconf.Config(c)
 	if err != nil {
-		return devices{}, fmt.Errorf("printer.profile: %w", err)
-	}
-	paper := pins.Printer(board, printer.Config{Path: c.Printer.Path, Baud: c.Printer.Baud, Flow: printer.Flow(c.Printer.Flow), Profile: profile})
-	glass := scanner.Config{Path: c.Scanner.Path, Baud: c.Scanner.Baud, Parity: c.Scanner.Parity, DataBits: c.Scanner.DataBits, Suffix: c.Scanner.Suffix, Prefix: c.Scanner.Prefix,
-		Idle: time.Duration(c.Scanner.IdleMS) * time.Millisecond, Control: c.Scanner.Control, Layouts: layouts, Whole: health.IsMark}
-	if err := errors.Join(paper.Validate(), glass.Validate()); err != nil {
 		return devices{}, err
 	}
-	return devices{paper: printer.New(paper, log), profile: profile, glass: scanner.New(glass, log)}, nil
+	sheet = pins.Printer(board, sheet)
+	glass := scanner.Config{Path: c.Scanner.Path, Baud: c.Scanner.Baud, Parity: c.Scanner.Parity, DataBits: c.Scanner.DataBits, Suffix: c.Scanner.Suffix, Prefix: c.Scanner.Prefix,
+		Idle: time.Duration(c.Scanner.IdleMS) * time.Millisecond, Control: c.Scanner.Control, Layouts: layouts, Whole: health.IsMark}
+	if err := errors.Join(sheet.Validate(), glass.Validate()); err != nil {
+		return devices{}, err
+	}
+	logo, err := paperconf.Logo(c, sheet.Profile)
+	if err != nil {
+		return devices{}, err
+	}
+	return devices{logo: logo, paper: printer.New(sheet, log), profile: sheet.Profile, glass: scanner.New(glass, log)}, nil
+}
+
+// printerActs are what a technician does about a stuck printer; a fault of the printer is
+// told in the clerk's words too.
+func printerActs(p *printer.Device) control.PrinterActs {
+	worded := func(act func(context.Context) error) func(context.Context) error {
+		return func(ctx context.Context) error {
+			err := act(ctx)
+			if f, ok := errors.AsType[printer.Fault](err); ok {
+				return &terminal.Denied{Fault: terminal.Fault{Code: f.Code, ClerkFR: f.ClerkFR, ClerkEN: f.ClerkEN, Technician: f.Technician}, Err: err}
+			}
+			return err
+		}
+	}
+	return control.PrinterActs{Clear: worded(p.Clear), Recover: worded(p.Recover)}
 }
 
 // aimLetter is the letter of an AIM identifier as "]d1".

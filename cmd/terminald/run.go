@@ -166,7 +166,7 @@ func (d *daemon) openCounter(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d.stationery = printer.Stationery{Shop: printer.Shop{Name: c.Shop.Name, Address: c.Shop.Address}, Language: money.Language(c.Language), Zone: zone,
+	d.stationery = printer.Stationery{Shop: printer.Shop{Name: c.Shop.Name, Address: c.Shop.Address}, Logo: d.devices.logo, Language: money.Language(c.Language), Zone: zone,
 		Sign: slipSigner(c, d.trust.identity, d.log)}
 	desk := terminal.Options{Name: c.Name, Shelf: d.blocks.shelf, Ledger: journal{d.book, d.team.shut}, Currency: c.Policy.Currency,
 		Printer: printer.Desk{Device: d.devices.paper, Stationery: d.stationery, Log: d.log}, Central: d.link.central(), Policy: d.rules.inForce, Limits: d.rules.fault,
@@ -309,7 +309,7 @@ func (d *daemon) listen(ctx context.Context) ([]server, error) {
 	url := "http://" + web.Addr().String() + "/"
 	acts := control.Handler(control.Options{Terminal: d.counter, Language: money.Language(d.config.Language), Status: func() control.Status { return d.status(ctx, url) },
 		Rescan: func() error { return errors.Join(d.blocks.rescan(ctx), d.rules.rescan()) }, Render: d.render,
-		Bench: d.bench(), Roster: d.team.roster(), Log: d.log})
+		Bench: d.bench(), Printer: printerActs(d.devices.paper), Roster: d.team.roster(), Log: d.log})
 	return []server{
 		{&http.Server{Handler: d.page.Handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}, "pages", url, web},
 		{&http.Server{Handler: acts, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}, "socket", "", socket},

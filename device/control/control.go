@@ -181,6 +181,7 @@ type Options struct {
 	Render   func(io.Writer, validate.Receipt) error // draws a slip as PNG
 	Roster   Roster                                  // nil where nobody signs on
 	Bench    health.Bench                            // the devices, for the self-test
+	Printer  PrinterActs
 	Log      *slog.Logger
 }
 
@@ -203,6 +204,7 @@ func Handler(opt Options) http.Handler {
 	mux.HandleFunc("GET /v1/last", s.last)
 	mux.HandleFunc("GET /v1/slip/{number}", s.slip)
 	mux.HandleFunc("POST /v1/selftest", s.selfTest)
+	mux.HandleFunc("POST /v1/printer", s.printer)
 	s.acts(mux)
 	return http.MaxBytesHandler(mux, maxBody)
 }
