@@ -23,6 +23,7 @@ import (
 	"grattoir/configs"
 	"grattoir/device/control"
 	"grattoir/device/health"
+	"grattoir/device/scanner"
 	"grattoir/device/terminal"
 	"grattoir/sync/ledger"
 	"grattoir/sync/uplink"
@@ -284,9 +285,16 @@ func (p *patient) check(ctx context.Context, code string) health.Check {
 		return p.printer(ctx)
 	case health.CheckPorts:
 		rivals, unseen := p.machine.Rivals([]string{"terminald"}, c.Scanner.Path, c.Printer.Path)
+		intruders, err := scanner.Intruders(p.machine.Root, c.Scanner.Path)
+		for _, i := range intruders {
+			rivals = append(rivals, health.Rival{Name: i.Name + " (" + i.Found + ")", Port: c.Scanner.Path, Hint: i.Hint})
+		}
+		if err != nil && len(rivals) == 0 {
+			return health.About(code).Skip("what takes ports could not be looked for: %v", err)
+		}
 		return health.Others(rivals, unseen)
 	case health.CheckGPIO:
-		return health.Pins(false, "", nil)
+		return p.pins()
 	case health.CheckCentral:
 		return health.Central(p.central(ctx))
 	}

@@ -7,10 +7,14 @@ import (
 	"log/slog"
 	"time"
 
+	"grattoir/cmd/internal/pins"
 	"grattoir/configs"
+	"grattoir/device/gpio"
+	"grattoir/device/health"
 	"grattoir/device/printer"
 	"grattoir/device/scanner"
 	"grattoir/device/terminal"
+	"grattoir/validate/ticket"
 )
 
 // devices are what the counter works with. They connect when they are run, and any of
@@ -21,14 +25,16 @@ type devices struct {
 	glass   *scanner.Scanner
 }
 
-// makeDevices makes them from the configuration.
-func makeDevices(c configs.Terminal, log *slog.Logger) (devices, error) {
+// makeDevices makes them from the configuration, the printer with its lines on the board.
+// layouts are those of the tickets that may be scanned, asked once the devices run.
+func makeDevices(c configs.Terminal, board *gpio.Board, layouts func() []ticket.Layout, log *slog.Logger) (devices, error) {
 	profile, err := printer.ProfileNamed(c.Printer.Profile)
 	if err != nil {
 		return devices{}, fmt.Errorf("printer.profile: %w", err)
 	}
-	paper := printer.Config{Path: c.Printer.Path, Baud: c.Printer.Baud, Flow: printer.Flow(c.Printer.Flow), Profile: profile}
-	glass := scanner.Config{Path: c.Scanner.Path, Baud: c.Scanner.Baud, Parity: c.Scanner.Parity, DataBits: c.Scanner.DataBits}
+	paper := pins.Printer(board, printer.Config{Path: c.Printer.Path, Baud: c.Printer.Baud, Flow: printer.Flow(c.Printer.Flow), Profile: profile})
+	glass := scanner.Config{Path: c.Scanner.Path, Baud: c.Scanner.Baud, Parity: c.Scanner.Parity, DataBits: c.Scanner.DataBits, Suffix: c.Scanner.Suffix, Prefix: c.Scanner.Prefix,
+		Idle: time.Duration(c.Scanner.IdleMS) * time.Millisecond, Control: c.Scanner.Control, Layouts: layouts, Whole: health.IsMark}
 	if err := errors.Join(paper.Validate(), glass.Validate()); err != nil {
 		return devices{}, err
 	}
@@ -78,6 +84,9 @@ func faultCodes(counter *terminal.Terminal, more ...*terminal.Fault) []string {
 		if f != nil {
 			codes = append(codes, f.Code)
 		}
+	}
+	for _, f := range state.Board {
+		codes = append(codes, f.Code)
 	}
 	return codes
 }

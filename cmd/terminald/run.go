@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"grattoir/cmd/internal/cli"
+	"grattoir/cmd/internal/pins"
 	"grattoir/cmd/internal/uptime"
 	"grattoir/configs"
 	"grattoir/device/control"
+	"grattoir/device/gpio"
 	"grattoir/device/health"
 	"grattoir/device/printer"
 	"grattoir/device/scanner"
@@ -24,12 +26,17 @@ import (
 	"grattoir/sync/ledger"
 	"grattoir/validate"
 	"grattoir/validate/money"
+	"grattoir/validate/ticket"
 )
 
 // run is the daemon's life: open, recover, serve, stop in order.
 func run(ctx context.Context, c configs.Terminal) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	d := &daemon{config: c, log: log, now: clock()}
+	return (&daemon{config: c, log: log, now: clock(), pins: pins.Machine(c)}).run(ctx)
+}
+
+// run opens the parts, and closes them however it ends.
+func (d *daemon) run(ctx context.Context) error {
 	defer d.close()
 	if err := d.open(ctx); err != nil {
 		return err
@@ -46,6 +53,8 @@ type daemon struct {
 	log    *slog.Logger
 	now    func() time.Time
 
+	pins    gpio.Finder
+	board   *board // nil where no pin is configured
 	devices devices
 	trust   trust
 	book    *ledger.Ledger
@@ -89,12 +98,18 @@ func (d *daemon) trusted() time.Time {
 }
 
 // open opens every part. What the technician got wrong is found before anything is
-// opened; the ledger comes first then, for its lock keeps a second daemon from the devices.
+// opened. Then the outputs become idle, for a killed program may have left the drawer's
+// coil on; the ledger follows, for its lock keeps a second daemon from everything else.
 func (d *daemon) open(ctx context.Context) (err error) {
+	if err := pins.Of(d.config).Validate(); err != nil {
+		return cli.Exit(cli.Usage, err)
+	}
+	d.openBoard()
 	if err := makeFolders(d.config); err != nil {
 		return err
 	}
-	if d.devices, err = makeDevices(d.config, d.log); err != nil {
+	layouts := func() []ticket.Layout { return d.blocks.shelf.Layouts() }
+	if d.devices, err = makeDevices(d.config, d.board.lines(), layouts, d.log); err != nil {
 		return cli.Exit(cli.Usage, err)
 	}
 	if d.trust, err = loadTrust(d.config); err != nil {
@@ -159,6 +174,7 @@ func (d *daemon) openCounter(ctx context.Context) (err error) {
 		Clock: newClockWatch(d.now, uptime.Since, d.trusted, signedFloor(ctx, d.book)).fault, Step: crashStep()}
 	d.team.join(&desk)
 	d.counter = terminal.New(desk)
+	d.board.follow(d.counter)
 	d.page, err = screen.New(screen.Options{Terminal: d.counter, Name: c.Name, Shop: c.Shop.Name, Languages: languages(c.Language), Zone: zone, Currency: c.Policy.Currency,
 		Render: d.render, Demonstration: c.AcceptScaled, StandAlone: c.StandAlone, DataDate: d.blocks.date, Trusted: d.trusted, Log: d.log})
 	return err
@@ -233,6 +249,7 @@ func (d *daemon) startScans(ctx context.Context, g *group) {
 		return d.link.run(ctx)
 	})
 	g.start("operators", func() error { return d.team.run(ctx) })
+	g.start("pins", func() error { d.board.run(ctx, d.counter, d.page); return nil })
 	g.start("sign-on", func() error { d.counter.Watch(ctx); return nil })
 	g.start("scanner", func() error {
 		return d.devices.glass.Run(ctx, func(s scanner.Scan) {
@@ -301,7 +318,7 @@ func (d *daemon) listen(ctx context.Context) ([]server, error) {
 
 // bench are the devices as the self-test reaches them.
 func (d *daemon) bench() health.Bench {
-	return d.ear.Join(health.PaperBench(d.devices.paper, d.devices.profile))
+	return pins.Bench(d.board.lines(), d.ear.Join(health.PaperBench(d.devices.paper, d.devices.profile)))
 }
 
 // status is what the socket tells of the daemon.

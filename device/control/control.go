@@ -85,6 +85,7 @@ type Status struct {
 	Printer    *Fault    `json:"printer"`
 	Ledger     *Fault    `json:"ledger"`   // what keeps it from taking payments, null for nothing
 	Clock      *Fault    `json:"clock"`    // what is wrong with it, null for nothing; it stops no payment
+	Board      []Fault   `json:"board"`    // what is wrong with lamps, drawer, switches and buttons, worst first; stops no payment
 	Register   *Fault    `json:"register"` // what keeps identities from central, null for nothing; it stops no payment
 	Session    *Session  `json:"session"`  // who is signed on, null for nobody or no sign-on
 	Training   bool      `json:"training"` // nothing is recorded
@@ -340,6 +341,10 @@ func (s *server) status(w http.ResponseWriter, _ *http.Request) {
 		st.Session = &Session{x.Operator, x.Name, x.Role, x.Since, x.Locked, int64(x.Float), x.Currency}
 	}
 	st.Scanner, st.Printer, st.Ledger, st.Clock = s.fault(state.Scanner), s.fault(state.Printer), s.fault(state.Ledger), s.fault(state.Clock)
+	st.Board = []Fault{}
+	for i := range state.Board {
+		st.Board = append(st.Board, *s.fault(&state.Board[i]))
+	}
 	st.Limits.Fault = s.fault(state.Limits)
 	st.Reprint = []string{}
 	for _, n := range state.Reprint {

@@ -198,7 +198,7 @@ func (m *parser) raster() error {
 	if err != nil {
 		return err
 	}
-	if most := m.p.opt.Columns * dotsPerColumn; width*8 > most {
+	if most := m.p.options().Columns * dotsPerColumn; width*8 > most {
 		return fmt.Errorf("GS v 0: %d dots wide, the paper has %d", width*8, most)
 	}
 	img := blank(width*8, height)
@@ -239,7 +239,8 @@ func (m *parser) function() error {
 
 // processID is GS ( H: answered in its turn, so only when all before it is printed.
 func (m *parser) processID(data []byte) error {
-	if m.p.opt.NoProcessID {
+	opt := m.p.options()
+	if opt.NoProcessID {
 		return fmt.Errorf("unknown command GS ( H with %d bytes: not on this model", len(data))
 	}
 	if len(data) != 6 || data[0] != 48 || data[1] != 48 {
@@ -249,6 +250,10 @@ func (m *parser) processID(data []byte) error {
 		if c < 0x20 || c > 0x7E {
 			return fmt.Errorf("GS ( H: id % X has a byte outside 20-7E", data[2:])
 		}
+	}
+	m.p.rest(opt.IDDelay, nil)
+	if m.p.void(m.clears) {
+		return errVoid
 	}
 	m.answer(append([]byte{0x37, 0x22}, append(bytes.Clone(data[2:]), 0)...)...)
 	return nil
@@ -260,7 +265,7 @@ func (m *parser) symbol(data []byte) error {
 		return fmt.Errorf("GS ( k: %d bytes; want cn, fn and parameters", len(data))
 	}
 	cn, fn, rest := data[0], data[1], data[2:]
-	if m.p.opt.NoQR {
+	if m.p.options().NoQR {
 		for _, c := range rest { // clones print the data as if it were text
 			if c >= 0x20 && c < 0x7F {
 				m.put(rune(c))

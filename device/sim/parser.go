@@ -42,7 +42,7 @@ type parser struct {
 func newParser(p *Printer) *parser {
 	m := &parser{p: p}
 	m.reset()
-	m.style.chinese = p.opt.Chinese
+	m.style.chinese = p.options().Chinese
 	return m
 }
 
@@ -203,7 +203,7 @@ func sameStyle(a, b Run) bool {
 
 // columns is what fits between the margins.
 func (m *parser) columns() int {
-	all := m.p.opt.Columns * dotsPerColumn
+	all := m.p.options().Columns * dotsPerColumn
 	free := all - m.style.margin
 	if m.style.area > 0 {
 		free = min(free, m.style.area)
@@ -315,7 +315,7 @@ func (m *parser) escapeOne(c, n byte) error {
 		run.Bold, run.Underline = n&0x08 != 0, n&0x80 != 0
 		run.Height, run.Width = 1+int(n>>4&1), 1+int(n>>5&1)
 	case 'M':
-		if m.p.opt.PageLostOnFont {
+		if m.p.options().PageLostOnFont {
 			m.style.page = 0
 		}
 	case 'd':

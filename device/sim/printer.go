@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +16,10 @@ type PrinterOptions struct {
 	Columns   int           // 32, 42 or 48; 0 means 48
 	Buffer    int           // receive buffer in bytes; 0 means 4096
 	LineDelay time.Duration // what a printed line takes
+	Baud      int           // speed of the line in bits per second; 0 is as fast as a pty
+	IDDelay   time.Duration // how late the answer to GS ( H comes
+	LinkDelay time.Duration // how long after plugging in the link appears
+	Seed      uint64        // of the answers that Garble spoils
 
 	// HangUpAfter pulls the cable when so many bytes have come since the start;
 	// 0 never. See also Printer.HangUpAfter.
@@ -32,6 +37,13 @@ type PrinterOptions struct {
 	Start State // the state it is switched on with
 }
 
+func (o PrinterOptions) check() error {
+	if o.Columns < 0 || o.Buffer < 0 || o.HangUpAfter < 0 || o.PaperLines < 0 || o.Baud < 0 || o.LineDelay < 0 || o.IDDelay < 0 || o.LinkDelay < 0 {
+		return fmt.Errorf("negative option in %+v", o)
+	}
+	return nil
+}
+
 // State is what a hand, the paper or a broken part does to the printer.
 type State struct {
 	PaperEnd     bool
@@ -39,13 +51,18 @@ type State struct {
 	CoverOpen    bool
 	CutterError  bool // cutter jammed: offline until cleared
 	CutterJam    bool // the next cut raises CutterError
+	HeadHot      bool // the head is too hot: goes on by itself when it has cooled
+	Broken       bool // an error that only a power cycle may clear
 	DrawerOpen   bool // level of drawer pin 3
 	Stalled      bool // consumes nothing, though it says that all is well
 	OneWay       bool // takes everything, answers nothing
+	Off          bool // switched off with its cable in: what is sent is lost, nothing is answered
 }
 
 // offline reports whether the state stops printing.
-func (s State) offline() bool { return s.PaperEnd || s.CoverOpen || s.CutterError }
+func (s State) offline() bool {
+	return s.PaperEnd || s.CoverOpen || s.CutterError || s.HeadHot || s.Broken || s.Off
+}
 
 // Pulse is one kick of the cash drawer.
 type Pulse struct {
@@ -79,8 +96,10 @@ type Printer struct {
 	asb     byte // GS a
 	lastASB [4]byte
 
-	hangUp int // bytes until the cable comes out; 0 never
-	paper  int // lines until the paper ends; 0 never
+	hangUp  int // bytes until the cable comes out; 0 never
+	paper   int // lines until the paper ends; 0 never
+	garbled int // answers still to be spoiled
+	noise   *rand.Rand
 
 	received, dropped, unheard int
 	slips                      []Slip
@@ -98,8 +117,8 @@ func NewPrinter(link string, opt PrinterOptions) (*Printer, error) {
 	if opt.Buffer == 0 {
 		opt.Buffer = 4096
 	}
-	if opt.Columns < 0 || opt.Buffer < 0 || opt.HangUpAfter < 0 || opt.PaperLines < 0 {
-		return nil, fmt.Errorf("simulated printer: negative option in %+v", opt)
+	if err := opt.check(); err != nil {
+		return nil, fmt.Errorf("simulated printer: %w", err)
 	}
 	p := &Printer{
 		socket: socket{link: link},
@@ -108,7 +127,9 @@ func NewPrinter(link string, opt PrinterOptions) (*Printer, error) {
 		state:  opt.Start,
 		hangUp: opt.HangUpAfter,
 		paper:  opt.PaperLines,
+		noise:  rand.New(rand.NewPCG(opt.Seed, 0)),
 	}
+	p.socket.setDelay(opt.LinkDelay)
 	p.changed = sync.NewCond(&p.mu)
 	if err := p.Replug(); err != nil {
 		return nil, fmt.Errorf("simulated printer: %w", err)
@@ -128,10 +149,13 @@ func (p *Printer) WaitOpen(ctx context.Context) error { return p.socket.waitOpen
 // PaperEnd by hand loads an endless roll.
 func (p *Printer) Set(change func(*State)) {
 	p.mu.Lock()
-	wasOut := p.state.PaperEnd
+	was := p.state
 	change(&p.state)
-	if wasOut && !p.state.PaperEnd {
+	if was.PaperEnd && !p.state.PaperEnd {
 		p.paper = 0
+	}
+	if p.state.Off && !was.Off {
+		p.forget()
 	}
 	report := p.statusChange()
 	p.changed.Broadcast()
@@ -154,6 +178,41 @@ func (p *Printer) LoadPaper(lines int) {
 	p.paper = lines
 }
 
+// Adjust changes what kind of printer it is while it runs: everything but Columns,
+// PaperLines, HangUpAfter, Seed and Start, which are of the start.
+func (p *Printer) Adjust(change func(*PrinterOptions)) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	opt := p.opt
+	change(&opt)
+	opt.Columns, opt.Buffer = p.opt.Columns, max(1, opt.Buffer)
+	if err := opt.check(); err != nil {
+		return fmt.Errorf("simulated printer: %w", err)
+	}
+	p.opt = opt
+	p.socket.setDelay(opt.LinkDelay)
+	p.changed.Broadcast()
+	return nil
+}
+
+// options are the options as they are now.
+func (p *Printer) options() PrinterOptions {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.opt
+}
+
+// Garble spoils the next n answers: random bytes come in the place of each.
+func (p *Printer) Garble(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.garbled = n
+}
+
+// Say sends bytes to the driver that nobody asked for: XOFF, noise, an answer that
+// belongs to another program.
+func (p *Printer) Say(b []byte) { p.send(b) }
+
 // HangUpAfter pulls the cable when n more bytes have come; 0 never.
 func (p *Printer) HangUpAfter(n int) {
 	p.mu.Lock()
@@ -170,6 +229,9 @@ func (p *Printer) Unplug() error {
 	return err
 }
 
+// Plugged reports whether the cable is in.
+func (p *Printer) Plugged() bool { return p.socket.current() != nil }
+
 // Replug puts the cable back on a new pty. It does nothing when the cable is in.
 func (p *Printer) Replug() error { return p.socket.plug(p.receive) }
 
@@ -178,10 +240,16 @@ func (p *Printer) Replug() error { return p.socket.plug(p.receive) }
 func (p *Printer) PowerCycle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.forget()
+	p.state.Broken = false
+	p.changed.Broadcast()
+}
+
+// forget is what the loss of power does. Called with mu held.
+func (p *Printer) forget() {
 	p.clear()
 	p.powered++
 	p.asb, p.real = 0, realTime{}
-	p.changed.Broadcast()
 }
 
 // Slips returns every slip cut so far, oldest first.
@@ -211,26 +279,41 @@ func (p *Printer) Text() string {
 // Next waits for the next cut slip, each given out once. It fails when ctx ends or
 // the printer is closed.
 func (p *Printer) Next(ctx context.Context) (Slip, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.await(ctx, func() bool { return p.next < len(p.slips) }); err != nil {
+		return Slip{}, err
+	}
+	p.next++
+	return p.slips[p.next-1], nil
+}
+
+// AwaitSlips waits until n slips were cut since the start, and gives none of them out.
+func (p *Printer) AwaitSlips(ctx context.Context, n int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.await(ctx, func() bool { return n <= len(p.slips) })
+}
+
+// await waits for slips. Called with mu held.
+func (p *Printer) await(ctx context.Context, reached func() bool) error {
 	stop := context.AfterFunc(ctx, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.changed.Broadcast()
 	})
 	defer stop()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for p.next >= len(p.slips) {
+	for !reached() {
 		if p.closed {
-			return Slip{}, errors.New("no further slip: the simulated printer is closed")
+			return errors.New("no further slip: the simulated printer is closed")
 		}
 		if ctx.Err() != nil {
-			return Slip{}, fmt.Errorf("no slip was cut (%d bytes received, %d waiting, %d lines uncut): %w",
+			return fmt.Errorf("no slip was cut (%d bytes received, %d waiting, %d lines uncut): %w",
 				p.received, len(p.buf), len(p.lines), context.Cause(ctx))
 		}
 		p.changed.Wait()
 	}
-	p.next++
-	return p.slips[p.next-1], nil
+	return nil
 }
 
 // Pulses returns every kick of the drawer so far.
@@ -251,7 +334,7 @@ func (p *Printer) Errors() []error {
 type Counts struct {
 	Received int // taken from the line
 	Waiting  int // in the receive buffer
-	Dropped  int // lost, the buffer being full
+	Dropped  int // lost: the buffer was full, or the printer off
 	Unheard  int // answers that nobody took
 }
 

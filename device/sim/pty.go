@@ -155,7 +155,15 @@ type socket struct {
 	mu     sync.Mutex
 	line   *pty   // nil while unplugged
 	path   string // of the last slave
+	delay  time.Duration
 	closed bool
+}
+
+// setDelay makes the link of later plugs come so late.
+func (s *socket) setDelay(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.delay = d
 }
 
 // plug makes a new pair, links it, and runs serve on it until the pair is gone. It
@@ -173,12 +181,32 @@ func (s *socket) plug(serve func(*pty)) error {
 	if err != nil {
 		return err
 	}
-	if err := s.relink(line.slave); err != nil {
+	if s.delay > 0 {
+		d := s.delay
+		s.serving.Go(func() { s.linkLater(line, d) })
+	} else if err := s.relink(line.slave); err != nil {
 		return errors.Join(err, line.close())
 	}
 	s.line, s.path = line, line.slave
 	s.serving.Go(func() { serve(line) })
 	return nil
+}
+
+// linkLater links a line that is still in after so long, as udev does on a busy system.
+// A link that cannot be made then stays away, which is what the driver is to live with.
+func (s *socket) linkLater(line *pty, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-line.gone:
+		return
+	case <-t.C:
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.line == line {
+		_ = s.relink(line.slave)
+	}
 }
 
 // relink points the link at slave. It replaces a stale link but never a file.

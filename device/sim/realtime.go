@@ -120,9 +120,11 @@ func realTimeStatus(s State, n byte) (byte, bool) {
 	case 2:
 		set(s.CoverOpen, 1<<2)
 		set(s.PaperEnd, 1<<5)
-		set(s.CutterError, 1<<6)
+		set(s.CutterError || s.HeadHot || s.Broken, 1<<6)
 	case 3:
 		set(s.CutterError, 1<<3)
+		set(s.Broken, 1<<5)
+		set(s.HeadHot, 1<<6)
 	case 4:
 		set(s.PaperNearEnd || s.PaperEnd, 3<<2)
 		set(s.PaperEnd, 3<<5)
@@ -146,6 +148,12 @@ func autoStatus(s State) [4]byte {
 	}
 	if s.CutterError {
 		b[1] |= 1 << 3
+	}
+	if s.Broken {
+		b[1] |= 1 << 5
+	}
+	if s.HeadHot {
+		b[1] |= 1 << 6
 	}
 	if s.PaperNearEnd || s.PaperEnd {
 		b[2] |= 3

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -28,11 +29,55 @@ func (p *Printer) receive(line *pty) {
 		if err != nil {
 			return
 		}
-		if p.take(chunk[:n]) {
-			// The link may be gone already; then there is nothing left to pull.
-			_ = p.socket.unplug()
-			return
+		for rest := chunk[:n]; len(rest) > 0; {
+			piece := rest[:p.atOnce(len(rest))]
+			if p.take(piece) {
+				// The link may be gone already; then there is nothing left to pull. The
+				// rest is lost, as the kernel loses it.
+				_ = p.socket.unplug()
+				return
+			}
+			p.pass(line, len(piece))
+			rest = rest[len(piece):]
 		}
+	}
+}
+
+// atOnce is how many of n bytes come together: what a slow line brings in 10 ms, and
+// no more than there is until the cable is pulled.
+func (p *Printer) atOnce(n int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.opt.Baud > 0 {
+		n = min(n, max(1, p.opt.Baud/1000))
+	}
+	if p.hangUp > 0 {
+		n = min(n, p.hangUp)
+	}
+	return n
+}
+
+// pass lets the time go that n bytes take on a line of the set speed.
+func (p *Printer) pass(line *pty, n int) {
+	baud := p.options().Baud
+	if baud == 0 {
+		return
+	}
+	const bitsPerByte = 10 // with start and stop
+	p.rest(time.Duration(n)*bitsPerByte*time.Second/time.Duration(baud), line.gone)
+}
+
+// rest waits for d, or until the printer is closed or the channel is.
+func (p *Printer) rest(d time.Duration, gone <-chan struct{}) {
+	if d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-p.done:
+	case <-gone:
 	}
 }
 
@@ -48,8 +93,11 @@ func (p *Printer) awaitRoom(line *pty, most int) int {
 		default:
 		}
 		room := p.opt.Buffer - len(p.buf)
-		if p.opt.DropWhenFull {
+		if p.opt.DropWhenFull || p.state.Off {
 			room = most
+		}
+		if p.opt.Baud > 0 {
+			room = min(room, max(1, p.opt.Baud/1000)) // the driver's write is to be slow, too
 		}
 		if p.hangUp > 0 {
 			room = min(room, p.hangUp)
@@ -70,6 +118,10 @@ func (p *Printer) take(b []byte) bool {
 	p.mu.Lock()
 	var answers []byte
 	for _, c := range b {
+		if p.state.Off {
+			p.dropped++
+			continue
+		}
 		if len(p.buf) < p.opt.Buffer {
 			p.buf = append(p.buf, c)
 		} else {
@@ -92,11 +144,39 @@ func (p *Printer) take(b []byte) bool {
 	return out
 }
 
-// answer sends bytes to the driver, unless the printer is one-way or unplugged.
-// What nobody takes is lost, as on a real line. Must not be called with mu held.
+// answer sends an answer to the driver, unless the printer is one-way or off. Must
+// not be called with mu held.
 func (p *Printer) answer(b []byte) {
+	if s := p.State(); len(b) == 0 || s.OneWay || s.Off {
+		return
+	}
+	p.send(p.spoil(b))
+}
+
+// spoil gives random bytes in the place of an answer that is to be garbage.
+func (p *Printer) spoil(b []byte) []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.garbled == 0 {
+		return b
+	}
+	p.garbled--
+	return noise(p.noise, len(b))
+}
+
+// noise is n random bytes.
+func noise(rng *rand.Rand, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	return b
+}
+
+// send puts bytes on the line. What nobody takes is lost, as on a real one.
+func (p *Printer) send(b []byte) {
 	line := p.socket.current()
-	if len(b) == 0 || line == nil || p.State().OneWay {
+	if line == nil {
 		return
 	}
 	if err := line.write(b, answerLimit); err != nil {
@@ -110,6 +190,13 @@ func (p *Printer) answer(b []byte) {
 func (p *Printer) clear() {
 	p.buf = nil
 	p.clears++
+}
+
+// void reports whether what was begun from the buffer is void.
+func (p *Printer) void(clears int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.clears != clears
 }
 
 // pull waits for the next byte the mechanism may take. It blocks while there is
@@ -135,14 +222,7 @@ func (p *Printer) pull(clears int) (byte, error) {
 
 // lineDone puts a line on the paper and uses up the roll. It takes LineDelay.
 func (p *Printer) lineDone(l Line) {
-	if p.opt.LineDelay > 0 {
-		t := time.NewTimer(p.opt.LineDelay)
-		select {
-		case <-t.C:
-		case <-p.done:
-			t.Stop()
-		}
-	}
+	p.rest(p.options().LineDelay, nil)
 	p.mu.Lock()
 	p.lines = append(p.lines, l)
 	if p.paper > 0 {

@@ -22,6 +22,8 @@ type Scanner struct {
 
 	mu       sync.Mutex
 	commands []byte
+	framing  Framing
+	tricks   []Trick // of the next scan
 }
 
 // NewScanner makes a scanner. Link, when not empty, is the path of a symbolic link
@@ -39,8 +41,29 @@ func NewScanner(link string) (*Scanner, error) {
 func (s *Scanner) Path() string { return s.socket.where() }
 
 // Scan sends a code as the scanner does out of the box in serial mode: the code
-// and CR. Bytes sent while no program has the port open wait there, as stale data.
-func (s *Scanner) Scan(code string) error { return s.Send([]byte(code + "\r")) }
+// and CR, unless its framing was changed, and goes wrong as Play asked. It returns when
+// all is sent. Bytes sent while no program has the port open wait there, as stale data.
+func (s *Scanner) Scan(code string) error {
+	writes, unplug := s.frame(code)
+	line := s.socket.current()
+	for _, w := range writes {
+		if w.pause > 0 && line != nil {
+			t := time.NewTimer(w.pause)
+			select {
+			case <-t.C:
+			case <-line.gone: // the rest meets the missing cable below
+				t.Stop()
+			}
+		}
+		if err := s.Send(w.bytes); err != nil {
+			return err
+		}
+	}
+	if unplug {
+		return s.Unplug()
+	}
+	return nil
+}
 
 // Send sends bytes as they are, so that a test can cut, glue and damage them.
 func (s *Scanner) Send(b []byte) error {

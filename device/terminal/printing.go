@@ -127,6 +127,9 @@ func (t *Terminal) mark(ctx context.Context, r validate.Receipt, state validate.
 	t.opt.Step("marked")
 	delete(t.unmarked, r.Number)
 	delete(t.begun, r.Number)
+	if state == validate.Unknown {
+		t.unsure[r.Number] = true
+	}
 	r.Print = state
 	t.show(r, nil)
 	return state != validate.Held

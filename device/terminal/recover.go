@@ -24,5 +24,13 @@ func (t *Terminal) Recover(ctx context.Context) (int, error) {
 			t.opt.Log.Warn("the power went or the program ended while a slip was being printed: its next copy is a DUPLICATA", "seq", r.Number.Seq)
 		}
 	}
+	const lookBack = 200 // payments: a day of a busy shop
+	list, err := t.opt.Ledger.Last(ctx, lookBack)
+	t.say("cannot read the newest payments", err) // a reminder less keeps no terminal from starting
+	for _, r := range list {
+		if r.Print == validate.Unknown {
+			t.unsure[r.Number] = true
+		}
+	}
 	return len(t.doubtful), nil
 }

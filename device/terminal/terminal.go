@@ -5,11 +5,13 @@
 package terminal
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -161,6 +163,7 @@ type Terminal struct {
 	doubtful map[validate.EntryNumber]bool                // their next copy is a DUPLICATA
 	begun    map[validate.EntryNumber]bool                // given to the printer in this run
 	unmarked map[validate.EntryNumber]validate.PrintState // out, but not stored as such
+	unsure   map[validate.EntryNumber]bool                // may not have come out, and no copy was asked for
 
 	closings []validate.Closing // slips of closings that wait, guarded by mu
 
@@ -180,7 +183,8 @@ type State struct {
 	Ledger  *Fault                 // what keeps the ledger from taking payments, nil for nothing
 	Clock   *Fault                 // what is wrong with the clock, nil for nothing; it stops no payment
 	Limits  *Fault                 // what is wrong with the signed policies, nil for nothing
-	Reprint []validate.EntryNumber // newest payments whose slip may not have come out
+	Board   []Fault                // of lamps, drawer, switches and buttons, the worst first; they stop no payment
+	Reprint []validate.EntryNumber // payments whose slip may not have come out, newest first
 
 	SignOn   bool     // somebody must be signed on before anything is paid
 	Session  *Session // who is signed on, nil for nobody or no sign-on
@@ -236,7 +240,7 @@ func New(opt Options) *Terminal {
 		opt.Rand = rand.Reader
 	}
 	return &Terminal{opt: opt, queue: make(chan struct{}, 1), changed: make(chan struct{}),
-		said: map[string]string{}, doubtful: map[validate.EntryNumber]bool{}, begun: map[validate.EntryNumber]bool{}, unmarked: map[validate.EntryNumber]validate.PrintState{},
+		said: map[string]string{}, doubtful: map[validate.EntryNumber]bool{}, begun: map[validate.EntryNumber]bool{}, unmarked: map[validate.EntryNumber]validate.PrintState{}, unsure: map[validate.EntryNumber]bool{},
 		receipts: map[string]View{},
 		state:    State{View: View{Stage: Idle, At: opt.Now()}, Printer: opt.Printer.Ready(), Training: opt.Ledger.Training(), SignOn: opt.Staff != nil}}
 }
@@ -263,6 +267,9 @@ func (t *Terminal) change(edit func(*State)) {
 // ScannerFault reports what is wrong with the scanner, nil when it works.
 func (t *Terminal) ScannerFault(f *Fault) { t.change(func(s *State) { s.Scanner = f }) }
 
+// BoardFaults reports what is wrong with the wires, the worst first.
+func (t *Terminal) BoardFaults(list []Fault) { t.change(func(s *State) { s.Board = list }) }
+
 // refresh reads again what the status line shows. It is no part of what a stop cuts off.
 func (t *Terminal) refresh(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
@@ -275,18 +282,36 @@ func (t *Terminal) refresh(ctx context.Context) {
 	} else {
 		t.say("nothing can be paid", nil)
 	}
-	var reprint []validate.EntryNumber
-	list, err := t.opt.Ledger.Last(ctx, 10)
-	t.say("cannot read the newest payments", err)
-	for _, r := range list {
-		if r.Print == validate.Unknown {
-			reprint = append(reprint, r.Number)
-		}
-	}
+	reprint := t.unsureSlips(ctx)
 	ready, clock, limits := t.opt.Printer.Ready(), t.opt.Clock(), t.opt.Limits()
 	t.change(func(s *State) {
 		s.Unsent, s.Ledger, s.Clock, s.Limits, s.Printer, s.Reprint = unsent, trouble, clock, limits, ready, reprint
 	})
+}
+
+// unsureSlips are the payments whose slip may not have come out, newest first. One stays
+// until another copy is asked for, however many payments come after it: a slip can turn
+// out to be lost long after its customer's turn.
+func (t *Terminal) unsureSlips(ctx context.Context) []validate.EntryNumber {
+	list, err := t.opt.Ledger.Last(ctx, 10)
+	t.say("cannot read the newest payments", err)
+	for _, r := range list {
+		if r.Print == validate.Unknown {
+			t.unsure[r.Number] = true
+		}
+	}
+	var unsure []validate.EntryNumber
+	for n := range t.unsure {
+		if r, err := t.opt.Ledger.Receipt(ctx, n); err == nil && r.Print != validate.Unknown {
+			delete(t.unsure, n)
+			continue
+		}
+		unsure = append(unsure, n)
+	}
+	slices.SortFunc(unsure, func(a, b validate.EntryNumber) int {
+		return cmp.Or(cmp.Compare(b.Epoch, a.Epoch), cmp.Compare(b.Seq, a.Seq))
+	})
+	return unsure
 }
 
 // say tells the log of an error that is met every few seconds, once: a disk that is in
