@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"grattoir/cmd/internal/paper"
 	"grattoir/cmd/internal/pins"
+	"grattoir/cmd/internal/stationery"
 	"grattoir/configs"
 	"grattoir/device/gpio"
 	"grattoir/device/health"
@@ -168,7 +168,7 @@ type paperOpen struct {
 // error it is not open, and nil for a configuration that cannot work. The board, if there
 // is one, has its busy and power lines.
 func connect(ctx context.Context, c configs.Terminal, board *gpio.Board) (*paperOpen, error) {
-	cfg, err := paper.Config(c)
+	cfg, err := stationery.Config(c)
 	cfg = pins.Printer(board, cfg)
 	if err = errors.Join(err, cfg.Validate()); err != nil {
 		return nil, fmt.Errorf("printer: %w", err)

@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"time"
 
-	paperconf "grattoir/cmd/internal/paper"
 	"grattoir/cmd/internal/pins"
+	"grattoir/cmd/internal/stationery"
 	"grattoir/configs"
 	"grattoir/device/control"
 	"grattoir/device/gpio"
@@ -31,7 +31,7 @@ type devices struct {
 // makeDevices makes them from the configuration, the printer with its lines on the board.
 // layouts are those of the tickets that may be scanned, asked once the devices run.
 func makeDevices(c configs.Terminal, board *gpio.Board, layouts func() []ticket.Layout, log *slog.Logger) (devices, error) {
-	sheet, err := paperconf.Config(c)
+	sheet, err := stationery.Config(c)
 	if err != nil {
 		return devices{}, err
 	}
@@ -41,7 +41,7 @@ func makeDevices(c configs.Terminal, board *gpio.Board, layouts func() []ticket.
 	if err := errors.Join(sheet.Validate(), glass.Validate()); err != nil {
 		return devices{}, err
 	}
-	logo, err := paperconf.Logo(c, sheet.Profile)
+	logo, err := stationery.Logo(c, sheet.Profile)
 	if err != nil {
 		return devices{}, err
 	}
