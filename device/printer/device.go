@@ -118,6 +118,7 @@ type Device struct {
 	// Of the goroutine in Run only.
 	torn        bool    // the last job broke off inside a command
 	lastID      [4]byte // of the last job with a process id
+	proved      bool    // the model has answered a process id
 	noProcessID bool    // the model did not keep its profile's promise
 }
 

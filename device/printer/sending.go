@@ -192,6 +192,7 @@ func (s *sending) settle(ctx context.Context) (State, error) {
 	for {
 		if s.l.await(ctx, cfg.AnswerTimeout, s.proven) {
 			s.release()
+			s.d.proved = s.d.proved || s.wantID
 			return s.level(), nil
 		}
 		if err := s.mayGoOn(ctx); err != nil {
@@ -261,7 +262,7 @@ func (s *sending) settleFor() (State, error) {
 	switch {
 	case level == StateSent && (s.d.cfg.Profile.Status == Can || s.before > 0):
 		return s.forgotten(errForgot)
-	case s.wantID && level == StateConsumed:
+	case s.wantID && level == StateConsumed && !s.d.proved: // else its answer was lost on the way
 		s.d.noProcessID = true
 		s.d.log.Warn("printer answers no process id: its profile promises too much", "profile", s.d.cfg.Profile.Name)
 	}
