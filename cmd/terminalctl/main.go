@@ -18,7 +18,7 @@ func command() *cobra.Command {
 		checkCommand(), manifestCommand(), policyCommand(), scanCommand(), digitsCommand(), payCommand(), batchCommand(), reverseCommand(), reprintCommand(), lastCommand(), historyCommand(),
 		signOnCommand(), signOffCommand(), lockCommand(), unlockCommand(), closingCommand(), trainingCommand(), statusCommand(), enrolCommand(), operatorCommand(),
 		journalCommand(), archiveCommand(), slipCommand(), printerCommand(), simCommand(),
-		doctorCommand(), selftestCommand(), codesCommand())
+		doctorCommand(), selftestCommand(), bundleCommand(), codesCommand())
 }
 
 const defaultSocket = "/run/grattoir/terminald.sock"

@@ -29,16 +29,25 @@ func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"terminalctl"
 // TestScripts runs terminalctl as its users do, on blocks that the real central sealed.
 func TestScripts(t *testing.T) {
 	bin := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", bin, "grattoir/cmd/central").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", bin, "grattoir/cmd/central", "grattoir/cmd/terminald").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
+			env.Values[counterKey{}] = new(simulated)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "flip": flip, "status": status, "paid": paid, "till": till, "noted": noted, "cutaudit": cutAudit},
+		Condition: func(word string) (bool, error) {
+			if word != "gpio" {
+				return false, fmt.Errorf("unknown condition %q", word)
+			}
+			chips, err := filepath.Glob("/dev/gpiochip*")
+			return len(chips) > 0, err
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "flip": flip, "status": status, "paid": paid, "till": till, "noted": noted, "cutaudit": cutAudit,
+			"counter": openCounter, "answers": answers, "device": device, "locked": locked},
 	})
 }
 

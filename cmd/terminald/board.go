@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"grattoir/configs"
+	"grattoir/cmd/internal/pins"
 	"grattoir/device/gpio"
 	"grattoir/device/screen"
 	"grattoir/device/terminal"
@@ -21,28 +21,6 @@ type board struct {
 	counter *terminal.Terminal // nil until it is made
 }
 
-// machinePins finds the pins of this machine, if the configuration names any. It comes
-// before any file is opened: see gpio.OpenMachine.
-func machinePins(c configs.Terminal) gpio.Finder {
-	if pinsOf(c).Empty() {
-		return nil
-	}
-	return gpio.OpenMachine().Find
-}
-
-// pinsOf is the configuration of the pins.
-func pinsOf(c configs.Terminal) gpio.Config {
-	in := func(p configs.InputPin) gpio.Input {
-		return gpio.Input{Pin: p.Pin, ActiveLow: p.ActiveLow, Pull: gpio.Pull(p.Pull)}
-	}
-	out := func(p configs.OutputPin) gpio.Output { return gpio.Output{Pin: p.Pin, ActiveLow: p.ActiveLow} }
-	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
-	g := c.GPIO
-	return gpio.Config{Busy: in(g.Busy), Power: out(g.Power), Drawer: out(g.Drawer), Win: out(g.Win), Refuse: out(g.Refuse), Alarm: out(g.Fault),
-		Buzzer: out(g.Buzzer), Tamper: in(g.Tamper), Pay: in(g.Pay),
-		DrawerPulse: ms(g.DrawerPulseMS), PowerOff: ms(g.PowerOffMS), PowerSettles: ms(g.PowerSettleMS)}
-}
-
 // openBoard makes the outputs idle. It leaves them to a terminald that runs already: this
 // one will find the ledger locked.
 func (d *daemon) openBoard() {
@@ -50,7 +28,7 @@ func (d *daemon) openBoard() {
 		return
 	}
 	b := &board{}
-	b.Board = gpio.Open(gpio.Options{Config: pinsOf(d.config), Find: d.pins, Log: d.log, Faults: b.told})
+	b.Board = gpio.Open(gpio.Options{Config: pins.Of(d.config), Find: d.pins, Log: d.log, Faults: b.told})
 	d.board = b
 	d.atEnd("the pins", b.Close)
 }
@@ -61,14 +39,19 @@ func answers(socket string) bool {
 	return err == nil && c.Close() == nil
 }
 
+// lines is the board for those who use its lines, nil where there is none.
+func (b *board) lines() *gpio.Board {
+	if b == nil {
+		return nil
+	}
+	return b.Board
+}
+
 // told takes the faults of the pins, and passes them on as soon as there is a counter.
 func (b *board) told(list []*gpio.Fault) {
 	faults := make([]terminal.Fault, len(list))
 	for i, f := range list {
-		faults[i] = terminal.Fault{Code: f.Code, ClerkFR: f.ClerkFR, ClerkEN: f.ClerkEN, Technician: f.Technician}
-		if f.Err != nil {
-			faults[i].Technician += " (" + f.Err.Error() + ")"
-		}
+		faults[i] = pins.Fault(f)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
