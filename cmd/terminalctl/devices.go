@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"grattoir/cmd/internal/paper"
+	"grattoir/cmd/internal/pins"
 	"grattoir/configs"
+	"grattoir/device/gpio"
 	"grattoir/device/health"
 	"grattoir/device/printer"
 	"grattoir/device/scanner"
@@ -66,6 +68,27 @@ func (p *patient) opened(port health.Check, f *terminal.Fault, cause ...error) h
 	return health.Device(port.Code, f, "")
 }
 
+// pins checks the board's pins: by the daemon's word, or by finding each line. It touches none.
+func (p *patient) pins() health.Check {
+	var faults []terminal.Fault
+	switch p.daemon {
+	case health.DaemonUp:
+		for i := range p.status.Board {
+			faults = append(faults, *fault(&p.status.Board[i]))
+		}
+	default:
+		if err := pins.Of(p.config).Validate(); err != nil {
+			return health.Pins(true, "", err)
+		}
+		if find := pins.Machine(p.config); find != nil {
+			for _, f := range gpio.Look(pins.Of(p.config), find) {
+				faults = append(faults, pins.Fault(f))
+			}
+		}
+	}
+	return pins.Check(p.config, faults)
+}
+
 // asTold prefers the daemon's fault to what the files say: it has tried. Of a device that
 // works the port's place is worth telling.
 func asTold(port health.Check, faulty bool, told health.Check) health.Check {
@@ -100,7 +123,7 @@ func (p *patient) printer(ctx context.Context) health.Check {
 	case c.State == health.Fail || c.State == health.Skipped:
 		return c
 	}
-	paper, err := connect(ctx, p.config)
+	paper, err := connect(ctx, p.config, nil) // the doctor switches no pin
 	if err != nil {
 		if paper == nil {
 			return health.Config(p.configPath, err)
@@ -145,9 +168,11 @@ type paperOpen struct {
 }
 
 // connect opens the printer and waits until it has answered or been given up. With an
-// error it is not open, and nil for a configuration that cannot work.
-func connect(ctx context.Context, c configs.Terminal) (*paperOpen, error) {
+// error it is not open, and nil for a configuration that cannot work. The board, if there
+// is one, has its busy and power lines.
+func connect(ctx context.Context, c configs.Terminal, board *gpio.Board) (*paperOpen, error) {
 	cfg, err := paper.Config(c)
+	cfg = pins.Printer(board, cfg)
 	if err = errors.Join(err, cfg.Validate()); err != nil {
 		return nil, fmt.Errorf("printer: %w", err)
 	}

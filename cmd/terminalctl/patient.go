@@ -18,10 +18,8 @@ import (
 
 	"grattoir/cmd/internal/cli"
 	"grattoir/cmd/internal/uptime"
-	"grattoir/cmd/internal/wiring"
 	"grattoir/configs"
 	"grattoir/device/control"
-	"grattoir/device/gpio"
 	"grattoir/device/health"
 	"grattoir/device/scanner"
 	"grattoir/device/terminal"
@@ -46,7 +44,6 @@ type patient struct {
 	identity uplink.Identity
 	unnamed  error // why there is no identity
 	floor    time.Time
-	gpio     *gpio.Machine // nil until a pin is looked for
 }
 
 func (p *patient) flags(cmd *cobra.Command) {
@@ -422,31 +419,6 @@ func (p *patient) others() health.Check {
 		}
 	}
 	return health.Others(rivals, unseen)
-}
-
-// pins asks the daemon, or looks for the lines and takes none.
-func (p *patient) pins() health.Check {
-	c := wiring.Pins(p.config)
-	switch {
-	case p.daemon == health.DaemonUp:
-		var faults []terminal.Fault
-		for _, f := range p.status.Board {
-			faults = append(faults, *fault(&f))
-		}
-		return health.Pins(len(health.PinNames(c)), faults)
-	case c.Empty():
-		return health.Pins(0, nil)
-	}
-	return health.Pins(len(health.PinNames(c)), health.LookForPins(c, p.lines()))
-}
-
-// lines finds the machine's pins. The library is loaded once, and only where pins are
-// configured: see gpio.OpenMachine.
-func (p *patient) lines() gpio.Finder {
-	if p.gpio == nil {
-		p.gpio = gpio.OpenMachine()
-	}
-	return p.gpio.Find
 }
 
 // central looks up its name and connects to its port; the daemon knows more.

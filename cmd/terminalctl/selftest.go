@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"grattoir/cmd/internal/cli"
-	"grattoir/cmd/internal/wiring"
+	"grattoir/cmd/internal/pins"
 	"grattoir/device/gpio"
 	"grattoir/device/health"
 	"grattoir/device/scanner"
@@ -135,22 +135,21 @@ func (t *trial) ownBench(ctx context.Context) (b health.Bench, done func(), err 
 			stop()
 		}
 	}
-	board, stop, err := t.ownPins(ctx)
+	board, err := t.ownBoard()
 	if err != nil {
 		return b, done, cli.Exit(cli.Usage, err)
 	}
-	stops = append(stops, stop)
-	paper, err := connect(ctx, t.config)
+	if board != nil {
+		stops = append(stops, func() { _ = board.Close() }) // what would not go off has been told by its step
+	}
+	paper, err := connect(ctx, t.config, board)
 	switch {
 	case paper == nil:
 		return b, done, cli.Exit(cli.Usage, err)
 	case err == nil:
 		stops = append(stops, paper.stop)
 	}
-	b = health.PaperBench(paper.device, paper.profile) // one that is not open says why by itself
-	if board != nil {
-		b = health.JoinPins(b, board, wiring.Pins(t.config))
-	}
+	b = pins.Bench(board, health.PaperBench(paper.device, paper.profile)) // one that is not open says why by itself
 	if t.leftOut(health.TrialScan) {
 		return b, done, nil
 	}
@@ -166,37 +165,21 @@ func (t *trial) ownBench(ctx context.Context) (b health.Bench, done func(), err 
 	return b, done, nil
 }
 
-// ownPins opens what hangs on pins, and switches on a printer that a pin feeds; nil where
-// no pin is configured. A pin that cannot be used fails its own step.
-func (t *trial) ownPins(ctx context.Context) (board *gpio.Board, stop func(), err error) {
-	c := wiring.Pins(t.config)
-	c.Pay = gpio.Input{} // nobody pays here
-	if c.Empty() {
-		return nil, func() {}, nil
+// ownBoard opens the pins; nil where the configuration names none.
+func (t *trial) ownBoard() (*gpio.Board, error) {
+	if err := pins.Of(t.config).Validate(); err != nil {
+		return nil, err
 	}
-	if err := c.Validate(); err != nil {
-		return nil, nil, err
+	find := pins.Machine(t.config)
+	if find == nil {
+		return nil, nil
 	}
-	board = gpio.Open(gpio.Options{Config: c, Find: t.lines(), Log: quiet(), Faults: func([]*gpio.Fault) {}})
-	run, cancel := context.WithCancel(ctx)
-	watching := &running{cancel: cancel}
-	watching.done.Go(func() { board.Run(run, idle{}, func(context.Context, string) error { return nil }) })
-	if err := board.Printer().PowerOn(ctx); err != nil {
-		fmt.Fprintf(t.ask, "terminalctl: %v\n", err) // the print step will tell the rest
-	}
-	return board, func() {
-		watching.stop()
-		if err := board.Close(); err != nil {
-			fmt.Fprintf(t.ask, "terminalctl: %v\n", err)
+	tell := func(faults []*gpio.Fault) {
+		if len(faults) > 0 {
+			fmt.Fprintf(t.ask, "%s: %s\n", faults[0].Code, faults[0].Technician)
 		}
-	}, nil
-}
-
-// idle is the counter of a self-test with the daemon down: nothing is ever on it.
-type idle struct{}
-
-func (idle) State() (terminal.State, <-chan struct{}) {
-	return terminal.State{View: terminal.View{Stage: terminal.Idle}}, nil
+	}
+	return gpio.Open(gpio.Options{Config: pins.Of(t.config), Find: find, Log: quiet(), Faults: tell}), nil
 }
 
 func (t *trial) leftOut(code string) bool {

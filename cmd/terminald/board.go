@@ -6,8 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"grattoir/cmd/internal/wiring"
-	"grattoir/configs"
+	"grattoir/cmd/internal/pins"
 	"grattoir/device/gpio"
 	"grattoir/device/screen"
 	"grattoir/device/terminal"
@@ -22,15 +21,6 @@ type board struct {
 	counter *terminal.Terminal // nil until it is made
 }
 
-// machinePins finds the pins of this machine, if the configuration names any. It comes
-// before any file is opened: see gpio.OpenMachine.
-func machinePins(c configs.Terminal) gpio.Finder {
-	if wiring.Pins(c).Empty() {
-		return nil
-	}
-	return gpio.OpenMachine().Find
-}
-
 // openBoard makes the outputs idle. It leaves them to a terminald that runs already: this
 // one will find the ledger locked.
 func (d *daemon) openBoard() {
@@ -38,7 +28,7 @@ func (d *daemon) openBoard() {
 		return
 	}
 	b := &board{}
-	b.Board = gpio.Open(gpio.Options{Config: wiring.Pins(d.config), Find: d.pins, Log: d.log, Faults: b.told})
+	b.Board = gpio.Open(gpio.Options{Config: pins.Of(d.config), Find: d.pins, Log: d.log, Faults: b.told})
 	d.board = b
 	d.atEnd("the pins", b.Close)
 }
@@ -49,14 +39,19 @@ func answers(socket string) bool {
 	return err == nil && c.Close() == nil
 }
 
+// lines is the board for those who use its lines, nil where there is none.
+func (b *board) lines() *gpio.Board {
+	if b == nil {
+		return nil
+	}
+	return b.Board
+}
+
 // told takes the faults of the pins, and passes them on as soon as there is a counter.
 func (b *board) told(list []*gpio.Fault) {
 	faults := make([]terminal.Fault, len(list))
 	for i, f := range list {
-		faults[i] = terminal.Fault{Code: f.Code, ClerkFR: f.ClerkFR, ClerkEN: f.ClerkEN, Technician: f.Technician}
-		if f.Err != nil {
-			faults[i].Technician += " (" + f.Err.Error() + ")"
-		}
+		faults[i] = pins.Fault(f)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"grattoir/cmd/internal/pins"
 	"grattoir/configs"
 	"grattoir/device/control"
 	"grattoir/device/gpio"
@@ -170,7 +171,7 @@ func TestPinsOfARunningTerminaldAreLeftAlone(t *testing.T) {
 }
 
 func TestNoPinConfiguredLooksForNone(t *testing.T) {
-	d := &daemon{pins: machinePins(configs.Terminal{})}
+	d := &daemon{pins: pins.Machine(configs.Terminal{})}
 	d.openBoard()
 	if d.pins != nil || d.board != nil {
 		t.Error("pins were looked for")
@@ -206,5 +207,63 @@ func TestTerminalWithoutGPIOSaysSoOnceAndWorks(t *testing.T) {
 	}
 	if err := s.Start(deadline(t)); err == nil || !strings.Contains(err.Error(), "gpio.drawer.pin, gpio.win.pin") {
 		t.Error("two outputs on one line:", err)
+	}
+}
+
+// The whole daemon on pins that are not there: a customer is served with the button alone.
+func TestDaemonServesACustomerByItsPins(t *testing.T) {
+	s := openShop(t)
+	config := filepath.Join(s.Dir, "terminald.toml")
+	text := shopConfig + "[gpio]\ndrawer = { pin = \"GPIO22\" }\nwin = { pin = \"GPIO23\" }\npay = { pin = \"GPIO21\", active_low = true }\n" +
+		"busy = { pin = \"GPIO5\" }\npower = { pin = \"GPIO6\" }\npower_off_ms = 100\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := configs.LoadTerminal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawer, win, pay, busy, power := gpio.NewFake("GPIO22"), gpio.NewFake("GPIO23"), gpio.NewFake("GPIO21"), gpio.NewFake("GPIO5"), gpio.NewFake("GPIO6")
+	d := &daemon{config: c, log: slog.New(slog.DiscardHandler), now: clock(), pins: gpio.Fakes(drawer, win, pay, busy, power)}
+	ctx, stop := context.WithCancel(deadline(t))
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- d.run(ctx) }()
+	s.await(t, func(st control.Status) bool { return st.Scanner == nil && st.Printer == nil })
+	if !power.Level() {
+		t.Error("the printer answers and its power is off")
+	}
+	s.scan(t, s.codes["2000"][0])
+	until(t, "the lamp", win.Level)
+	down := false
+	until(t, "the payment", func() bool { // the first presses come too soon after the verdict
+		down = !down
+		pay.Drive(!down)
+		list, err := s.Client.Last(ctx)
+		return err == nil && len(list) == 1
+	})
+	until(t, "the drawer", func() bool { return pulses(drawer) == 1 && !drawer.Level() })
+	s.printed(t)
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if win.Level() || drawer.Level() || !win.IsOutput() || pulses(drawer) != 1 {
+		t.Error("after the stop: lamp", win.Level(), "drawer", drawer.Trace())
+	}
+}
+
+// until looks again and again, a quarter of a second apart.
+func until(t *testing.T, what string, there func() bool) {
+	t.Helper()
+	ctx := deadline(t)
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	for !there() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatal("never came: ", what)
+		}
 	}
 }

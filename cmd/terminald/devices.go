@@ -8,8 +8,10 @@ import (
 	"time"
 
 	paperconf "grattoir/cmd/internal/paper"
+	"grattoir/cmd/internal/pins"
 	"grattoir/configs"
 	"grattoir/device/control"
+	"grattoir/device/gpio"
 	"grattoir/device/health"
 	"grattoir/device/printer"
 	"grattoir/device/scanner"
@@ -26,15 +28,16 @@ type devices struct {
 	glass   *scanner.Scanner
 }
 
-// makeDevices makes them from the configuration. layouts are those of the tickets that
-// may be scanned, asked once the devices run.
-func makeDevices(c configs.Terminal, layouts func() []ticket.Layout, log *slog.Logger) (devices, error) {
+// makeDevices makes them from the configuration, the printer with its lines on the board.
+// layouts are those of the tickets that may be scanned, asked once the devices run.
+func makeDevices(c configs.Terminal, board *gpio.Board, layouts func() []ticket.Layout, log *slog.Logger) (devices, error) {
 	sheet, err := paperconf.Config(c)
 	if err != nil {
 		return devices{}, err
 	}
 	glass := scanner.Config{Path: c.Scanner.Path, Baud: c.Scanner.Baud, Parity: c.Scanner.Parity, DataBits: c.Scanner.DataBits, Suffix: c.Scanner.Suffix, Prefix: c.Scanner.Prefix,
 		Idle: time.Duration(c.Scanner.IdleMS) * time.Millisecond, Control: c.Scanner.Control, Layouts: layouts, Whole: health.IsMark}
+	sheet = pins.Printer(board, sheet)
 	if err := errors.Join(sheet.Validate(), glass.Validate()); err != nil {
 		return devices{}, err
 	}

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"grattoir/cmd/internal/cli"
+	"grattoir/cmd/internal/pins"
 	"grattoir/cmd/internal/uptime"
-	"grattoir/cmd/internal/wiring"
 	"grattoir/configs"
 	"grattoir/device/control"
 	"grattoir/device/gpio"
@@ -32,7 +32,11 @@ import (
 // run is the daemon's life: open, recover, serve, stop in order.
 func run(ctx context.Context, c configs.Terminal) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	d := &daemon{config: c, log: log, now: clock(), pins: machinePins(c)}
+	return (&daemon{config: c, log: log, now: clock(), pins: pins.Machine(c)}).run(ctx)
+}
+
+// run opens the parts, and closes them however it ends.
+func (d *daemon) run(ctx context.Context) error {
 	defer d.close()
 	if err := d.open(ctx); err != nil {
 		return err
@@ -97,14 +101,15 @@ func (d *daemon) trusted() time.Time {
 // opened. Then the outputs become idle, for a killed program may have left the drawer's
 // coil on; the ledger follows, for its lock keeps a second daemon from everything else.
 func (d *daemon) open(ctx context.Context) (err error) {
-	if err := wiring.Pins(d.config).Validate(); err != nil {
+	if err := pins.Of(d.config).Validate(); err != nil {
 		return cli.Exit(cli.Usage, err)
 	}
 	d.openBoard()
 	if err := makeFolders(d.config); err != nil {
 		return err
 	}
-	if d.devices, err = makeDevices(d.config, func() []ticket.Layout { return d.blocks.shelf.Layouts() }, d.log); err != nil {
+	layouts := func() []ticket.Layout { return d.blocks.shelf.Layouts() }
+	if d.devices, err = makeDevices(d.config, d.board.lines(), layouts, d.log); err != nil {
 		return cli.Exit(cli.Usage, err)
 	}
 	if d.trust, err = loadTrust(d.config); err != nil {
@@ -313,11 +318,7 @@ func (d *daemon) listen(ctx context.Context) ([]server, error) {
 
 // bench are the devices as the self-test reaches them.
 func (d *daemon) bench() health.Bench {
-	b := d.ear.Join(health.PaperBench(d.devices.paper, d.devices.profile))
-	if d.board != nil {
-		b = health.JoinPins(b, d.board.Board, wiring.Pins(d.config))
-	}
-	return b
+	return pins.Bench(d.board.lines(), d.ear.Join(health.PaperBench(d.devices.paper, d.devices.profile)))
 }
 
 // status is what the socket tells of the daemon.

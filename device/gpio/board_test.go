@@ -323,6 +323,8 @@ func TestCoilThatStayedOnIsOffAfterTheStop(t *testing.T) {
 	})
 }
 
+// Of lsongdev/node-escpos#151: a pulse that waited in a held job opened the drawer minutes
+// later. Here nothing that the paper does opens it.
 func TestPaymentOpensTheDrawerOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -578,4 +580,42 @@ func TestFaultsFitTheClerksTwoLinesAndHaveACodeEach(t *testing.T) {
 	if len(seen) != len(rank) {
 		t.Errorf("%d faults, %d ranks", len(seen), len(rank))
 	}
+}
+
+func TestLookNamesTheFaultsAndTouchesNothing(t *testing.T) {
+	w := newWorld(t)
+	delete(w.pin, Tamper)
+	delete(w.pin, Win)
+	c := everything()
+	c.Drawer.ActiveLow = true
+	var codes []string
+	for _, f := range Look(c, w.finder()) {
+		codes = append(codes, f.Code)
+	}
+	if !slices.Equal(codes, []string{CodeGlitch, CodeNoLine, CodeNoLine}) {
+		t.Errorf("faults %v", codes)
+	}
+	for p, f := range w.pin {
+		if len(f.Calls()) != 0 {
+			t.Errorf("%s: %v", p, f.Calls())
+		}
+	}
+}
+
+// A self-test has a board that nobody runs.
+func TestCaseIsLookedAtWithoutRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.open(everything())
+		for _, want := range []bool{false, true, false} {
+			w.pin[Tamper].Drive(!want) // active low
+			if open, err := w.board.Case(t.Context()); err != nil || open != want {
+				t.Errorf("open %t, want %t: %v", open, want, err)
+			}
+		}
+		w.openWith(Config{}, w.finder())
+		if _, err := w.board.Case(t.Context()); !errors.Is(err, ErrNoSwitch) || w.board.Has(Tamper) || w.board.Has(Drawer) {
+			t.Error("a switch that is not there:", err)
+		}
+	})
 }

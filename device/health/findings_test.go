@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"grattoir/device/gpio"
 	"grattoir/device/terminal"
 )
 
@@ -68,9 +67,9 @@ func TestFindingsAreJudgedAndSayWhatToDo(t *testing.T) {
 		{"central does not resolve", Central(CentralFacts{Host: "h:1", Lookup: gone}), Skipped, "does not resolve", ""},
 		{"central does not answer", Central(CentralFacts{Host: "h:1", Dial: gone}), Skipped, "does not answer", ""},
 		{"central refuses", Central(CentralFacts{Host: "h:1", Refused: &terminal.Fault{Code: "C4", Technician: "suspended"}}), Fail, "C4: suspended", "C4"},
-		{"no pins", Pins(0, nil), Skipped, "no pin", ""},
-		{"pins", Pins(2, nil), OK, "2 pins", ""},
-		{"a pin is away", Pins(2, []terminal.Fault{{Code: "G3", ClerkEN: "A lamp\nis away.", Technician: "look"}}), Fail, "G3: A lamp is away.", "G3"},
+		{"no pins", Pins(false, "", nil), Skipped, "no pin", ""},
+		{"pins", Pins(true, "each one was found", nil), OK, "each one", ""},
+		{"pins that cannot work", Pins(true, "", gone), Fail, "gone", ""},
 	} {
 		c := test.check
 		if c.State != test.state || !strings.Contains(c.Detail, test.want) || c.Fault != test.fault || c.Name == "" {
@@ -82,24 +81,6 @@ func TestFindingsAreJudgedAndSayWhatToDo(t *testing.T) {
 		if c.Unseen != strings.Contains(c.Detail, "cannot be seen") {
 			t.Errorf("%s: unseen %v: %s", test.name, c.Unseen, c.Detail)
 		}
-	}
-}
-
-func TestPinsAreLookedForAndLeftAsTheyAre(t *testing.T) {
-	drawer, lamp := gpio.NewFake("GPIO22"), gpio.NewFake("GPIO23")
-	c := gpio.Config{Drawer: gpio.Output{Pin: "GPIO22"}, Win: gpio.Output{Pin: "GPIO23"}, Buzzer: gpio.Output{Pin: "GPIO99"}}
-	faults := LookForPins(c, gpio.Fakes(drawer, lamp))
-	if len(faults) != 1 || !strings.Contains(faults[0].Technician, "GPIO99") {
-		t.Errorf("%+v", faults)
-	}
-	for _, f := range []*gpio.Fake{drawer, lamp} {
-		if len(f.Calls()) > 0 || f.IsOutput() {
-			t.Errorf("%s was touched: %v", f.Name(), f.Calls())
-		}
-	}
-	all := LookForPins(c, func(string, bool) (gpio.Found, error) { return gpio.Found{}, errors.New("no such machine") })
-	if len(all) != 1 || all[0].Code == "" {
-		t.Errorf("the same trouble is told for each pin: %+v", all)
 	}
 }
 

@@ -171,6 +171,9 @@ func (d *Decoder) end(at time.Time) (Event, bool) {
 		d.repeated++
 		return Event{}, false
 	}
+	if len(scan.Text) >= minCode {
+		d.faulted = false // what goes wrong after a good scan is news
+	}
 	return Event{Scan: scan}, true
 }
 
