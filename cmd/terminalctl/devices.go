@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"grattoir/cmd/internal/paper"
 	"grattoir/cmd/internal/pins"
+	"grattoir/cmd/internal/stationery"
 	"grattoir/configs"
 	"grattoir/device/gpio"
 	"grattoir/device/health"
@@ -68,25 +68,22 @@ func (p *patient) opened(port health.Check, f *terminal.Fault, cause ...error) h
 	return health.Device(port.Code, f, "")
 }
 
-// pins checks the board's pins: by the daemon's word, or by finding each line. It touches none.
+// pins asks the daemon, or finds each line and touches none.
 func (p *patient) pins() health.Check {
+	c := pins.Of(p.config)
 	var faults []terminal.Fault
-	switch p.daemon {
-	case health.DaemonUp:
+	if p.daemon == health.DaemonUp {
 		for i := range p.status.Board {
 			faults = append(faults, *fault(&p.status.Board[i]))
 		}
-	default:
-		if err := pins.Of(p.config).Validate(); err != nil {
-			return health.Pins(true, "", err)
-		}
-		if find := pins.Machine(p.config); find != nil {
-			for _, f := range gpio.Look(pins.Of(p.config), find) {
-				faults = append(faults, pins.Fault(f))
-			}
+	} else if err := c.Validate(); err != nil {
+		faults = append(faults, terminal.Fault{Code: gpio.CodeNoLine, ClerkEN: "A pin is configured wrongly.", Technician: err.Error()})
+	} else if find := pins.Machine(p.config); find != nil {
+		for _, f := range gpio.Look(c, find) {
+			faults = append(faults, pins.Fault(f))
 		}
 	}
-	return pins.Check(p.config, faults)
+	return health.Pins(c.Count(), faults)
 }
 
 // asTold prefers the daemon's fault to what the files say: it has tried. Of a device that
@@ -171,7 +168,7 @@ type paperOpen struct {
 // error it is not open, and nil for a configuration that cannot work. The board, if there
 // is one, has its busy and power lines.
 func connect(ctx context.Context, c configs.Terminal, board *gpio.Board) (*paperOpen, error) {
-	cfg, err := paper.Config(c)
+	cfg, err := stationery.Config(c)
 	cfg = pins.Printer(board, cfg)
 	if err = errors.Join(err, cfg.Validate()); err != nil {
 		return nil, fmt.Errorf("printer: %w", err)

@@ -70,7 +70,7 @@ func TestReportEndsWithTheStatusThatScriptsRead(t *testing.T) {
 		{"well", []health.Check{health.Config("x", nil)}, cli.Done, "all is well: 1 check\n"},
 		{"unseen", []health.Check{health.Config("x", nil), unseen}, cli.Failed, "nothing found, but 1 of 2 could not be seen\n"},
 		{"finding and unseen", []health.Check{unseen, health.Daemon(health.DaemonDown, "s", nil)}, cli.Person, "1 to look at, of 2\n"},
-		{"not there", []health.Check{health.Pins(false, "", nil)}, cli.Done, "all is well: 1 check\n"},
+		{"not there", []health.Check{health.Pins(0, nil)}, cli.Done, "all is well: 1 check\n"},
 	} {
 		var r health.Report
 		r.Add(test.checks...)

@@ -116,6 +116,12 @@ func openShop(t *testing.T) *shop {
 
 func sealBlock(t *testing.T, dir string) map[string][]ticket.Code {
 	t.Helper()
+	return sealTickets(t, dir, 600, tiers)
+}
+
+// sealTickets seals a block of packs of 60 tickets and gives every code of it by prize.
+func sealTickets(t *testing.T, dir string, tickets int64, tiers []manifest.Tier) map[string][]ticket.Code {
+	t.Helper()
 	skey, vkey, err := note.GenerateKey(rand.Reader, "test")
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +131,7 @@ func sealBlock(t *testing.T, dir string) map[string][]ticket.Code {
 		t.Fatal(err)
 	}
 	var csv bytes.Buffer
-	sample := seal.Sample{Layout: ticket.G40(), GameCode: "399", Tickets: 600, FirstPack: 1, PackSize: 60, Tiers: tiers}
+	sample := seal.Sample{Layout: ticket.G40(), GameCode: "399", Tickets: tickets, FirstPack: 1, PackSize: 60, Tiers: tiers}
 	if err := sample.Write(&csv, func(int64) {}); err != nil {
 		t.Fatal(err)
 	}

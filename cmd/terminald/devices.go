@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"time"
 
-	paperconf "grattoir/cmd/internal/paper"
 	"grattoir/cmd/internal/pins"
+	"grattoir/cmd/internal/stationery"
 	"grattoir/configs"
 	"grattoir/device/control"
 	"grattoir/device/gpio"
@@ -31,17 +31,17 @@ type devices struct {
 // makeDevices makes them from the configuration, the printer with its lines on the board.
 // layouts are those of the tickets that may be scanned, asked once the devices run.
 func makeDevices(c configs.Terminal, board *gpio.Board, layouts func() []ticket.Layout, log *slog.Logger) (devices, error) {
-	sheet, err := paperconf.Config(c)
+	sheet, err := stationery.Config(c)
 	if err != nil {
 		return devices{}, err
 	}
+	sheet = pins.Printer(board, sheet)
 	glass := scanner.Config{Path: c.Scanner.Path, Baud: c.Scanner.Baud, Parity: c.Scanner.Parity, DataBits: c.Scanner.DataBits, Suffix: c.Scanner.Suffix, Prefix: c.Scanner.Prefix,
 		Idle: time.Duration(c.Scanner.IdleMS) * time.Millisecond, Control: c.Scanner.Control, Layouts: layouts, Whole: health.IsMark}
-	sheet = pins.Printer(board, sheet)
 	if err := errors.Join(sheet.Validate(), glass.Validate()); err != nil {
 		return devices{}, err
 	}
-	logo, err := paperconf.Logo(c, sheet.Profile)
+	logo, err := stationery.Logo(c, sheet.Profile)
 	if err != nil {
 		return devices{}, err
 	}

@@ -18,7 +18,7 @@ import (
 func TestSelfTestTriesWhatHangsOnPins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		devices, err := makeDevices(b.d.config, b.d.board.lines(), ticket.Shipped, b.d.log)
+		devices, err := makeDevices(b.d.config, nil, ticket.Shipped, b.d.log)
 		if err != nil {
 			t.Fatal(err)
 		}

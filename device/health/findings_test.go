@@ -67,9 +67,9 @@ func TestFindingsAreJudgedAndSayWhatToDo(t *testing.T) {
 		{"central does not resolve", Central(CentralFacts{Host: "h:1", Lookup: gone}), Skipped, "does not resolve", ""},
 		{"central does not answer", Central(CentralFacts{Host: "h:1", Dial: gone}), Skipped, "does not answer", ""},
 		{"central refuses", Central(CentralFacts{Host: "h:1", Refused: &terminal.Fault{Code: "C4", Technician: "suspended"}}), Fail, "C4: suspended", "C4"},
-		{"no pins", Pins(false, "", nil), Skipped, "no pin", ""},
-		{"pins", Pins(true, "each one was found", nil), OK, "each one", ""},
-		{"pins that cannot work", Pins(true, "", gone), Fail, "gone", ""},
+		{"no pins", Pins(0, nil), Skipped, "no pin", ""},
+		{"pins", Pins(2, nil), OK, "2 pins", ""},
+		{"a pin is away", Pins(2, []terminal.Fault{{Code: "G3", ClerkEN: "A lamp\nis away.", Technician: "look"}}), Fail, "G3: A lamp is away.", "G3"},
 	} {
 		c := test.check
 		if c.State != test.state || !strings.Contains(c.Detail, test.want) || c.Fault != test.fault || c.Name == "" {

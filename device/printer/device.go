@@ -128,6 +128,7 @@ type Device struct {
 	powered     bool    // by the pin, if there is one
 	torn        bool    // the last job broke off inside a command
 	lastID      [4]byte // of the last job with a process id
+	proved      bool    // the model has answered a process id
 	noProcessID bool    // the model did not keep its profile's promise
 	reads       bool    // the model has told that it read a slip to its end
 }

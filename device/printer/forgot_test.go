@@ -48,3 +48,19 @@ func TestSlipInABrokenPrinterIsUnknownAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// One answer that is lost in noise must not cost the proofs of all later slips.
+func TestPrinterThatLostOneAnswerIsAskedForItsProofAgain(t *testing.T) {
+	b := start(t, "epson-tm-t20", sim.PrinterOptions{})
+	for _, c := range []struct {
+		silent bool
+		want   printer.State
+	}{{false, printer.StatePrinted}, {true, printer.StateConsumed}, {false, printer.StatePrinted}} {
+		if err := b.paper.Adjust(func(o *sim.PrinterOptions) { o.NoProcessID = c.silent }); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.print(t.Context(), receipt("REÇU")).ended(c.want); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

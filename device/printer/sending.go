@@ -268,6 +268,7 @@ func (s *sending) settle(ctx context.Context) (State, error) {
 		if s.l.await(ctx, cfg.AnswerTimeout, s.proven) {
 			s.release()
 			s.d.reads = true
+			s.d.proved = s.d.proved || s.wantID
 			return s.level(), nil
 		}
 		if err := s.mayGoOn(ctx); err != nil {
@@ -338,7 +339,7 @@ func (s *sending) level() State {
 func (s *sending) settleFor() (State, error) {
 	level := s.level()
 	switch {
-	case s.wantID && level == StateConsumed:
+	case s.wantID && level == StateConsumed && !s.d.proved: // else its answer was lost on the way
 		s.d.noProcessID = true
 		s.d.log.Warn("printer answers no process id: its profile promises too much", "profile", s.d.cfg.Profile.Name)
 	case level == StateSent && (s.d.cfg.Profile.Status == Can || s.d.reads):

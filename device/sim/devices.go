@@ -38,13 +38,18 @@ func (d *Devices) Do(ctx context.Context, a Act) error {
 	return a.form.do(ctx, d, a)
 }
 
-func (d *Devices) garbage(n int) []byte {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// random is the source of noise. Called with mu held.
+func (d *Devices) random() *rand.Rand {
 	if d.noise == nil {
 		d.noise = rand.New(rand.NewPCG(d.Seed, 1))
 	}
-	return noise(d.noise, n)
+	return d.noise
+}
+
+func (d *Devices) garbage(n int) []byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return noise(d.random(), n)
 }
 
 // Form is one kind of act, for help.

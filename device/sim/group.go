@@ -209,7 +209,7 @@ func (m *parser) raster() error {
 			}
 		}
 	}
-	m.block(Line{Image: img})
+	m.block(Line{Image: img, Across: 1 + int(h[1]&1), Down: 1 + int(h[1]>>1&1)})
 	return nil
 }
 

@@ -96,6 +96,13 @@ func (s *Script) Tickets() int {
 	return n
 }
 
+// Waits says that a play takes time, whatever the devices do.
+func (s *Script) Waits() bool {
+	return slices.ContainsFunc(s.steps, func(st step) bool {
+		return st.kind != stepAct || st.act.after != (span{}) || st.act.form.words[0] == "wait"
+	})
+}
+
 // ParseScript reads a script of at most 256 KiB. Name stands for it in errors, which are
 // *ScriptError for everything but a reader that fails.
 func ParseScript(name string, r io.Reader) (*Script, error) {

@@ -41,7 +41,9 @@ type Line struct {
 	Align   Align
 	Runs    []Run
 	Wrapped bool        // the printer broke it, since the next letter did not fit
-	Image   *image.Gray // a raster image, one pixel a dot, black is 0
+	Image   *image.Gray // a raster image as sent, black is 0
+	Across  int         // dots that a pixel of Image takes across; 0 is 1
+	Down    int         // and down
 	QR      string      // the data of a QR code printed by command
 	Barcode *Barcode    // a one-dimensional code printed by command
 	Feed    int         // dots fed after it when more than the line itself

@@ -191,6 +191,9 @@ func (t *Terminal) Reprint(ctx context.Context, n validate.EntryNumber) (validat
 	if err == nil {
 		t.opt.Log.Info("reprint", "seq", n.Seq, "copy", r.Copies)
 		t.show(r, nil)
+		t.change(func(s *State) { // the printing loop may be long in looking again
+			s.Reprint = slices.DeleteFunc(slices.Clone(s.Reprint), func(other validate.EntryNumber) bool { return other == n })
+		})
 		t.wakePrinting()
 	}
 	return r, err

@@ -133,7 +133,7 @@ func (l *Ledger) Z(ctx context.Context, kind validate.ClosingKind, end Ending) (
 		if err != nil {
 			return err
 		}
-		return w.sign(ctx)
+		return w.sign(ctx, HeadClosing)
 	})
 	if err != nil {
 		return validate.Closing{}, fmt.Errorf("Z of the %s: %w", kind, err)
@@ -209,8 +209,9 @@ func short(text string, most int) string {
 }
 
 // sign signs the end of the chain as this transaction leaves it, and stores it with the
-// entries: a closing is never without its signature.
-func (w *writing) sign(ctx context.Context) error {
+// entries, in the place of those that it covers unless it is a closing's: a closing is
+// never without its signature.
+func (w *writing) sign(ctx context.Context, why HeadReason) error {
 	if w.l.opt.Sign == nil {
 		return nil
 	}
@@ -218,7 +219,12 @@ func (w *writing) sign(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("sign the journal's end %d-%d with the device's key: %w", w.l.epoch, w.seq, err)
 	}
-	_, err = w.exec(ctx, "INSERT INTO heads(epoch, seq, hash, signature, why) VALUES(?, ?, ?, ?, ?)", w.l.epoch, w.seq, w.prev[:], signature, HeadClosing)
+	if why != HeadClosing {
+		if _, err := w.exec(ctx, "DELETE FROM heads WHERE epoch = ? AND seq <= ? AND why <> ?", w.l.epoch, w.seq, HeadClosing); err != nil {
+			return err
+		}
+	}
+	_, err = w.exec(ctx, "INSERT INTO heads(epoch, seq, hash, signature, why) VALUES(?, ?, ?, ?, ?)", w.l.epoch, w.seq, w.prev[:], signature, why)
 	return err
 }
 

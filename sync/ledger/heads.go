@@ -49,7 +49,12 @@ func (l *Ledger) SignHead(ctx context.Context, why HeadReason) error {
 	defer l.mu.Unlock()
 	var noted error
 	if len(heads) > 0 && !l.inDoubt && l.sickness() == nil {
-		noted = l.write(ctx, func(ctx context.Context, w *writing) error { return w.noteAudits(ctx, heads) })
+		noted = l.write(ctx, func(ctx context.Context, w *writing) error {
+			if err := w.noteAudits(ctx, heads); err != nil || !w.changed {
+				return err
+			}
+			return w.sign(ctx, why)
+		})
 	}
 	return errors.Join(noted, l.signHead(ctx, why)) // what is there is signed all the same
 }

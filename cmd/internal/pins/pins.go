@@ -4,8 +4,6 @@ package pins
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
 	"grattoir/configs"
@@ -73,22 +71,4 @@ func Fault(f *gpio.Fault) terminal.Fault {
 		t.Technician += " (" + f.Err.Error() + ")"
 	}
 	return t
-}
-
-// Check is what the doctor says of the pins of a configuration and their faults.
-func Check(c configs.Terminal, faults []terminal.Fault) health.Check {
-	if Of(c).Empty() {
-		return health.Pins(false, "", nil)
-	}
-	check := health.Pins(true, "each one was found", nil)
-	if len(faults) == 0 {
-		return check
-	}
-	codes := make([]string, len(faults))
-	for i, f := range faults {
-		codes[i] = f.Code
-	}
-	check.State, check.Fault, check.Hint = health.Warn, faults[0].Code, faults[0].Technician
-	check.Detail = fmt.Sprintf("%s: %s", strings.Join(codes, ", "), strings.ReplaceAll(faults[0].ClerkEN, "\n", " "))
-	return check
 }

@@ -69,18 +69,18 @@ func TestSelfTestReachesThePins(t *testing.T) {
 }
 
 func TestDoctorSaysWhatIsWrongWithThePins(t *testing.T) {
-	if c := Check(configs.Terminal{}, nil); c.State != health.Skipped {
+	if c := health.Pins(0, nil); c.State != health.Skipped {
 		t.Errorf("no pins: %+v", c)
 	}
-	if c := Check(wired(), nil); c.State != health.OK {
+	if c := health.Pins(6, nil); c.State != health.OK {
 		t.Errorf("nothing wrong: %+v", c)
 	}
 	var faults []terminal.Fault
 	for _, f := range gpio.Look(Of(wired()), gpio.Fakes(gpio.NewFake("busy"))) {
 		faults = append(faults, Fault(f))
 	}
-	c := Check(wired(), faults)
-	if c.State != health.Warn || c.Fault != gpio.CodeNoLine || !strings.Contains(c.Detail, "G3, G3, G3") || !strings.Contains(c.Hint, "drawer") {
+	c := health.Pins(6, faults)
+	if c.State != health.Fail || c.Fault != gpio.CodeNoLine || strings.Count(c.Detail, "G3") != 5 || !strings.Contains(c.Hint, "drawer") {
 		t.Errorf("%+v", c)
 	}
 }

@@ -209,7 +209,7 @@ func TestMigrationGoesForwardAndKeepsNoCopy(t *testing.T) {
 	w := newWorld()
 	s, opt := staffed(t, w)
 	must(t, s.Close())
-	f, err := openFile(ctx, opt.Path, later("ALTER TABLE operators ADD COLUMN badge TEXT NOT NULL DEFAULT ''"), "T-1", w.moment)
+	f, err := openFile(ctx, opt.Path, later("ALTER TABLE operators ADD COLUMN badge TEXT NOT NULL DEFAULT ''"), "T-1", w.moment, disk{})
 	must(t, err)
 	var n int
 	must(t, f.DB.QueryRow("SELECT count(*) FROM operators WHERE badge = ''").Scan(&n))
@@ -237,7 +237,7 @@ func TestFailedMigrationLeavesTheFileAndACopy(t *testing.T) {
 		s, opt := staffed(t, w)
 		must(t, s.Close())
 		for range 2 { // the second finds the copy of the first
-			_, err := openFile(ctx, opt.Path, kind, "T-1", w.moment)
+			_, err := openFile(ctx, opt.Path, kind, "T-1", w.moment, disk{})
 			if err == nil || !strings.Contains(err.Error(), "nothing is lost") {
 				t.Fatalf("%s: %v", name, err)
 			}

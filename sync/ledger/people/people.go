@@ -157,6 +157,7 @@ type Options struct {
 
 	cost cost              // zero for the one that operators' PINs deserve
 	step func(step string) // tests follow and cut an attempt here
+	disk disk
 }
 
 // Staff is the operators of a terminal and the session at its counter. It is safe for
@@ -178,7 +179,7 @@ func Open(ctx context.Context, opt Options) (*Staff, error) {
 	if opt.cost == (cost{}) {
 		opt.cost = shippedCost
 	}
-	f, err := openFile(ctx, opt.Path, staffKind(), opt.Terminal, opt.Moment)
+	f, err := openFile(ctx, opt.Path, staffKind(), opt.Terminal, opt.Moment, opt.disk)
 	if err != nil {
 		return nil, fmt.Errorf("operators %s: %w", opt.Path, err)
 	}

@@ -41,6 +41,8 @@ type RegisterOptions struct {
 	// NewLinkKey accepts that the link key was lost and makes another: what was recorded
 	// before is then linked no more. It is a technician's decision.
 	NewLinkKey bool
+
+	disk disk
 }
 
 // Register is the terminal's register of the identities it was asked for. The terminal
@@ -83,7 +85,7 @@ func registerKind() fileKind {
 // OpenRegister opens the register, creating it and its link key when there is none.
 // The errors are ErrInUse, ErrDamaged, ErrLinkKey and ledger.ErrMode.
 func OpenRegister(ctx context.Context, opt RegisterOptions) (*Register, error) {
-	f, err := openFile(ctx, opt.Path, registerKind(), opt.Terminal, opt.Moment)
+	f, err := openFile(ctx, opt.Path, registerKind(), opt.Terminal, opt.Moment, opt.disk)
 	if err != nil {
 		return nil, fmt.Errorf("register %s: %w", opt.Path, err)
 	}

@@ -1,7 +1,7 @@
-// Package paper makes the receipt printer's settings from a terminal's configuration: its
+// Package stationery makes the receipt printer's settings from a terminal's configuration: its
 // profile, which may be a technician's own, and the logo of its slips. Terminald and
 // terminalctl share it, so that a test slip is what a receipt will be.
-package paper
+package stationery
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package paper
+package stationery
 
 import (
 	"bytes"
