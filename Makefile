@@ -9,7 +9,7 @@ LDFLAGS := -X main.buildVersion=$(VERSION)
 STATIC_TAGS    := sqlite_omit_load_extension,osusergo,netgo
 STATIC_LDFLAGS := $(LDFLAGS) -s -w -linkmode external -extldflags -static
 
-.PHONY: build deps deps-build demo test check race lint cross smoke bench soak fuzz clean
+.PHONY: build deps deps-build demo test check race lint cross smoke emulated bench soak fuzz clean
 
 build: ## the programs, into bin/
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/central ./cmd/terminald ./cmd/terminalctl ./cmd/demo ./cmd/bench
@@ -23,7 +23,7 @@ deps: ## what building and testing need
 demo: deps-build build ## the main job with simulated devices; ONCE=1 ends by itself
 	bin/demo $(if $(filter 1,$(ONCE)),--once)
 
-test: deps check race cross smoke demo-once ## everything CI runs
+test: deps check race cross smoke emulated demo-once ## everything CI runs
 	@echo "make test: all of it passed"
 
 .PHONY: demo-once
@@ -52,6 +52,9 @@ cross: ## terminald and terminalctl for the terminals' processors
 
 smoke: build cross ## the cross-built terminalctl gives the same verdicts under emulation
 	@.ci/smoke
+
+emulated: ## the devices' tests, cross-built, under emulation; what it cannot do is listed in the script
+	@GO=$(GO) .ci/emulated
 
 bench: build ## the figures of the design, each beside what it is compared with; also in bench-out/
 	bin/bench --out bench-out

@@ -40,6 +40,7 @@ type Terminal struct {
 	Screen          Screen    `toml:"screen"`
 	Scanner         Scanner   `toml:"scanner"`
 	Printer         Printer   `toml:"printer"`
+	GPIO            GPIO      `toml:"gpio"`
 	Policy          Policy    `toml:"policy"`
 	Allowance       Allowance `toml:"allowance"`
 }
@@ -54,13 +55,14 @@ type Central struct {
 type Register struct {
 	Key       string `toml:"key"`        // file of central's public register key, "" where identified winners go to the payment centre
 	SpanHours int    `toml:"span_hours"` // payments to one person within it are linked
-	KeepDays  int    `toml:"keep_days"`  // a record is erased after this, sent or not (code monétaire et financier, L561-12: five years)
+	KeepDays  int    `toml:"keep_days"`  // a record is erased after this; one that central never took 30 days later (code monétaire et financier, L561-12: five years)
 }
 
 // Shop is what slips say of the point of sale.
 type Shop struct {
 	Name    string   `toml:"name"`
 	Address []string `toml:"address"`
+	Logo    string   `toml:"logo"` // file of a PNG, one pixel a dot, "" for none
 }
 
 // Screen is where the pages are served.
@@ -74,14 +76,48 @@ type Scanner struct {
 	Baud     int    `toml:"baud"`
 	Parity   string `toml:"parity"`
 	DataBits int    `toml:"data_bits"`
+	Suffix   string `toml:"suffix"`  // any, or none for a scanner that sends no end mark
+	Prefix   string `toml:"prefix"`  // before every code, "" for nothing
+	IdleMS   int    `toml:"idle_ms"` // silence that ends a code, 0 for the default of the suffix
+	Control  string `toml:"control"` // none, honeywell, datalogic, gm65 or ssi
 }
 
 // Printer is the receipt printer's line and model.
 type Printer struct {
-	Path    string `toml:"path"`
-	Baud    int    `toml:"baud"`
-	Flow    string `toml:"flow"`
-	Profile string `toml:"profile"`
+	Path     string `toml:"path"`
+	Baud     int    `toml:"baud"`
+	Flow     string `toml:"flow"`
+	Profile  string `toml:"profile"`
+	Profiles string `toml:"profiles"` // file of further profiles, "" for the shipped ones only
+}
+
+// GPIO is what hangs on the board's pins; a part without a pin is not there.
+type GPIO struct {
+	Busy          InputPin  `toml:"busy"`            // the printer's busy (DTR) line
+	Power         OutputPin `toml:"power"`           // switches the printer's supply
+	Drawer        OutputPin `toml:"drawer"`          // the transistor of the drawer's coil
+	Win           OutputPin `toml:"win"`             // lamps
+	Refuse        OutputPin `toml:"refuse"`          //
+	Fault         OutputPin `toml:"fault"`           //
+	Buzzer        OutputPin `toml:"buzzer"`          // one that sounds while it is on
+	Tamper        InputPin  `toml:"tamper"`          // active while the case is open
+	Pay           InputPin  `toml:"pay"`             // the button
+	DrawerPulseMS int       `toml:"drawer_pulse_ms"` // how long the coil is on
+	PowerOffMS    int       `toml:"power_off_ms"`    // how long the printer is off before it is switched on
+	PowerSettleMS int       `toml:"power_settle_ms"` // from power to the first byte
+}
+
+// InputPin is an input of the board.
+type InputPin struct {
+	Pin       string `toml:"pin"`        // as "GPIO17", or a line's own name
+	ActiveLow bool   `toml:"active_low"` // low means pressed, open, busy
+	Pull      string `toml:"pull"`       // up, down or none; "" keeps it inactive while nothing is connected
+}
+
+// OutputPin is an output of the board.
+type OutputPin struct {
+	Pin       string `toml:"pin"`
+	ActiveLow bool   `toml:"active_low"` // low switches it on
 }
 
 // Policy are the limits, in minor units, while no signed policy that lies here has begun.
@@ -125,8 +161,8 @@ func LoadTerminal(path string) (Terminal, error) {
 // ParseTerminal reads the text of a configuration. The errors name file, line and column.
 func ParseTerminal(name string, text []byte) (Terminal, error) {
 	c := Terminal{Language: string(money.French), TimeZone: "Europe/Paris", Signatures: 1, ReserveMB: 64, QuotaMB: 20000, AutoLockMinutes: 10, Register: Register{SpanHours: 24, KeepDays: 1827},
-		Screen: Screen{Listen: "127.0.0.1:8087"}, Scanner: Scanner{Baud: 9600, Parity: "none", DataBits: 8},
-		Printer: Printer{Baud: 9600, Flow: "none", Profile: "generic-80"}}
+		Screen: Screen{Listen: "127.0.0.1:8087"}, Scanner: Scanner{Baud: 9600, Parity: "none", DataBits: 8, Suffix: "any", Control: "none"},
+		Printer: Printer{Baud: 9600, Flow: "none", Profile: "generic-80"}, GPIO: GPIO{DrawerPulseMS: 200, PowerOffMS: 1000, PowerSettleMS: 500}}
 	if err := Decode(name, text, &c); err != nil {
 		return Terminal{}, err
 	}
@@ -191,7 +227,7 @@ func (c *Terminal) resolve(dir string) {
 			*p = filepath.Join(dir, *p)
 		}
 	}
-	for _, p := range []*string{&c.Data, &c.Socket, &c.ClaimKey, &c.Register.Key, &c.Scanner.Path, &c.Printer.Path} {
+	for _, p := range []*string{&c.Data, &c.Socket, &c.ClaimKey, &c.Register.Key, &c.Scanner.Path, &c.Printer.Path, &c.Printer.Profiles, &c.Shop.Logo} {
 		abs(p)
 	}
 	for i := range c.Keys {

@@ -14,10 +14,11 @@ import (
 
 	"grattoir/cmd/internal/cli"
 	"grattoir/sync/ledger"
+	"grattoir/sync/ledger/people"
 )
 
 func keyCommand() *cobra.Command {
-	return cli.Group("key", "Make the keys that sign manifests and open claims", keyNewCommand())
+	return cli.Group("key", "Make the keys that sign manifests, open claims and open identities", keyNewCommand())
 }
 
 type keyAnswer struct {
@@ -29,20 +30,23 @@ type keyAnswer struct {
 
 func keyNewCommand() *cobra.Command {
 	var name, out, until string
-	var claims, asJSON bool
+	var claims, register, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "new --name N --out DIR",
 		Short: "Make a key pair: DIR/N.key stays secret, DIR/N.pub goes to every terminal",
 		Long: `Make a signing key pair in note format (Ed25519). With --claims make the pair whose
 public half terminals seal the secret of each paid ticket to, and whose secret half
-central opens it with (HPKE, X25519).
+central opens it with (HPKE, X25519). With --register make the pair whose public half
+terminals seal identities to; its secret half belongs on no server: central identity
+show is given it, by two persons.
 
 The public half of a key made with --until says its last day: terminals that know the time
 open no manifest signed by it alone after that, so its blocks are signed again by a newer
 key (block cosign) in good time.`,
 		Example: `  central key new --name example-lottery --out keys
   central key new --name example-2031 --until 2031-12-31 --out keys
-  central key new --name example-claims --claims --out keys`,
+  central key new --name example-claims --claims --out keys
+  central key new --name example-register --register --out keys`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,62}$`).MatchString(name) {
@@ -52,16 +56,21 @@ key (block cosign) in good time.`,
 				return cli.Usagef("--out is missing: name the folder for %s.key and %s.pub", name, name)
 			}
 			a := keyAnswer{Name: name, Kind: "signing", Secret: filepath.Join(out, name+".key"), Public: filepath.Join(out, name+".pub")}
-			if claims {
+			switch {
+			case claims && register:
+				return cli.Usagef("--claims and --register: want one of them")
+			case claims:
 				a.Kind = "claims"
+			case register:
+				a.Kind = "register"
 			}
 			if until != "" {
-				if _, err := time.Parse(time.DateOnly, until); err != nil || claims {
+				if _, err := time.Parse(time.DateOnly, until); err != nil || a.Kind != "signing" {
 					return cli.Usagef("--until %.20q: want the last day of a signing key, as 2031-12-31", until)
 				}
 				until = " until " + until
 			}
-			if err := writeKeys(a, claims, until); err != nil {
+			if err := writeKeys(a, until); err != nil {
 				return err
 			}
 			if asJSON {
@@ -75,14 +84,21 @@ key (block cosign) in good time.`,
 	cmd.Flags().StringVar(&out, "out", "", "`folder` for the two files")
 	cmd.Flags().StringVar(&until, "until", "", "last `day` on which the signatures of a signing key count")
 	cmd.Flags().BoolVar(&claims, "claims", false, "make a claim key pair instead of a signing key pair")
+	cmd.Flags().BoolVar(&register, "register", false, "make a register key pair, for identities")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the answer as JSON")
 	return cmd
 }
 
-func writeKeys(a keyAnswer, claims bool, until string) error {
-	secret, public, err := note.GenerateKey(rand.Reader, a.Name)
-	if claims {
+func writeKeys(a keyAnswer, until string) error {
+	var secret, public string
+	var err error
+	switch a.Kind {
+	case "claims":
 		secret, public, err = ledger.GenerateClaimKey()
+	case "register":
+		secret, public, err = people.GenerateRegisterKey()
+	default:
+		secret, public, err = note.GenerateKey(rand.Reader, a.Name)
 	}
 	if err != nil {
 		return err

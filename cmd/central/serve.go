@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,10 +33,15 @@ type serving struct {
 		Claims int64 `toml:"claims"`
 		Money  int64 `toml:"money_minor"`
 	} `toml:"allowance"` // what a terminal may pay above its acknowledged journal; 0 is no bound
+	Identities struct {
+		KeepDays int `toml:"keep_days"` // an identity is erased so long after it arrived (code monétaire et financier, L561-12: five years)
+	} `toml:"identities"`
 }
 
 func defaultServing() serving {
-	return serving{Data: "central-data", Listen: "127.0.0.1:8443", Console: "127.0.0.1:8088"}
+	s := serving{Data: "central-data", Listen: "127.0.0.1:8443", Console: "127.0.0.1:8088"}
+	s.Identities.KeepDays = 1827
+	return s
 }
 
 func serveCommand() *cobra.Command {
@@ -107,6 +113,9 @@ func (s *serving) check() error {
 	if s.Allowance.Claims < 0 || s.Allowance.Money < 0 {
 		return cli.Usagef("allowance: %d claims and %d minor units: want 0, for no bound, or more", s.Allowance.Claims, s.Allowance.Money)
 	}
+	if err := checkKeepDays(s.Identities.KeepDays); err != nil {
+		return err
+	}
 	host, _, err := net.SplitHostPort(s.Console)
 	if err != nil {
 		return cli.Usagef("--console %.60q: want host:port, like 127.0.0.1:8088", s.Console)
@@ -134,6 +143,13 @@ func serve(ctx context.Context, s serving, asJSON bool, out io.Writer, console f
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
+	erasing, stopErasing := context.WithCancel(ctx)
+	var erasure sync.WaitGroup
+	erasure.Go(func() {
+		eraseDaily(erasing, c, s, func(err error) { log.Error("identities are not erased", "err", err) }, func(n int) { log.Info("identities erased", "records", n) })
+	})
+	defer erasure.Wait() // before the database is closed
+	defer stopErasing()
 	api := newServer(c.API(), log)
 	api.TLSConfig = c.TLSConfig()
 	api.RegisterOnShutdown(c.EndPolls)

@@ -155,47 +155,93 @@ keeps the blocks sold in that region next to those of its own packs.`,
 }
 
 type terminalKeyAnswer struct {
-	Terminal    string `json:"terminal"`
-	Fingerprint string `json:"fingerprint"`
-	File        string `json:"file"` // "" when it was printed only
-	Key         string `json:"key"`
+	Terminal    string           `json:"terminal"`
+	Fingerprint string           `json:"fingerprint"` // of the key that was chosen, the newest without --fingerprint
+	File        string           `json:"file"`        // "" when it was printed only
+	Key         string           `json:"key"`
+	Keys        []terminalKeyRow `json:"keys"` // all, the newest first
+}
+
+// terminalKeyRow is one key that a terminal enrolled.
+type terminalKeyRow struct {
+	Fingerprint string    `json:"fingerprint"`
+	Enrolled    time.Time `json:"enrolled"`
+	Until       time.Time `json:"until,omitzero"` // of an earlier one
+	Key         string    `json:"key"`
 }
 
 func terminalKeyCommand() *cobra.Command {
 	var f folder
-	var out string
+	var out, fingerprint string
 	cmd := &cobra.Command{
-		Use:   "key NAME [--out FILE.pem]",
-		Short: "Publish the key by which anybody can check a terminal's slips",
-		Long: `Print the public key of a terminal, or write it to a new file. With it anybody can check the code
-on a slip of that terminal, with no network (terminalctl slip verify). It is the key that the
-terminal enrolled last: keep the files of earlier ones, they prove the slips of their time.`,
-		Example: `  central terminal key shop-0042 --out shop-0042.pem`,
-		Args:    cli.Args(cobra.ExactArgs(1)),
+		Use:   "key NAME [--fingerprint F] [--out FILE.pem]",
+		Short: "Publish the keys by which anybody can check a terminal's slips",
+		Long: `Print the public keys of a terminal with the time in which each was its own, the newest first, or
+write one to a new file: the newest, or that of --fingerprint. With it anybody can check the code on a slip
+of that terminal and that time with no network (terminalctl slip verify), and the heads of its journal
+(terminalctl journal verify --device-key).`,
+		Example: `  central terminal key shop-0042
+  central terminal key shop-0042 --out shop-0042.pem`,
+		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
-				public, err := c.DeviceKey(ctx, args[0])
-				if err != nil {
-					return nil, nil, err
-				}
-				k := proof.Key{Terminal: args[0], Public: public}
-				text, err := k.Text()
+				a, err := terminalKeys(ctx, c, args[0], fingerprint)
 				if err == nil && out != "" {
-					err = writeNew(out, []byte(text), 0o644)
+					a.File, err = out, writeNew(out, []byte(a.Key), 0o644)
 				}
-				return terminalKeyAnswer{k.Terminal, k.Fingerprint(), out, text}, func(w io.Writer) error {
-					if out != "" {
-						text = fmt.Sprintf("%s: the key of %s, fingerprint %s\n", out, k.Terminal, k.Fingerprint())
-					}
-					_, err := io.WriteString(w, text)
-					return err
-				}, err
+				return a, func(w io.Writer) error { return a.print(w, fingerprint != "") }, err
 			})
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "`file` to write; it must not exist")
+	cmd.Flags().StringVar(&fingerprint, "fingerprint", "", "`fingerprint` of one key, and of no other")
 	f.flags(cmd)
 	return cmd
+}
+
+// terminalKeys are a terminal's keys, and the one that is meant.
+func terminalKeys(ctx context.Context, c *central.Central, name, fingerprint string) (terminalKeyAnswer, error) {
+	a := terminalKeyAnswer{Terminal: name}
+	list, err := c.DeviceKeys(ctx, name)
+	if err != nil {
+		return a, err
+	}
+	for _, d := range list {
+		k := proof.Key{Terminal: name, Public: d.Public}
+		row := terminalKeyRow{Fingerprint: k.Fingerprint(), Enrolled: d.Enrolled, Until: d.Until}
+		if row.Key, err = k.Text(); err != nil {
+			return a, err
+		}
+		if a.Key == "" && (fingerprint == "" || fingerprint == row.Fingerprint) {
+			a.Fingerprint, a.Key = row.Fingerprint, row.Key
+		}
+		a.Keys = append(a.Keys, row)
+	}
+	if a.Key == "" {
+		return a, cli.Usagef("terminal %s has no key with the fingerprint %.40q: central terminal key %s shows all", name, fingerprint, name)
+	}
+	return a, nil
+}
+
+func (a terminalKeyAnswer) print(w io.Writer, one bool) error {
+	if a.File != "" {
+		_, err := fmt.Fprintf(w, "%s: the key of %s, fingerprint %s\n", a.File, a.Terminal, a.Fingerprint)
+		return err
+	}
+	if one || len(a.Keys) == 1 {
+		_, err := io.WriteString(w, a.Key)
+		return err
+	}
+	for _, k := range a.Keys {
+		until := "now"
+		if !k.Until.IsZero() {
+			until = when(k.Until)
+		}
+		if _, err := fmt.Fprintf(w, "fingerprint %s, from %s until %s\n%s\n", k.Fingerprint, when(k.Enrolled), until, k.Key); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func terminalListCommand() *cobra.Command {

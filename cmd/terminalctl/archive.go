@@ -138,7 +138,8 @@ type archiveProofAnswer struct {
 }
 
 func archiveVerifyCommand() *cobra.Command {
-	var device, central string
+	var central string
+	var device []string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "verify FILE",
@@ -166,7 +167,7 @@ them the file is only shown to fit itself, and the exit status is 3.`,
 			return printProof(cmd, p, asJSON)
 		},
 	}
-	cmd.Flags().StringVar(&device, "device-key", "", "the terminal's public key or certificate, a PEM `file`")
+	cmd.Flags().StringArrayVar(&device, "device-key", nil, "the terminal's public key or certificate, a PEM `file`; again for those of earlier enrolments")
 	cmd.Flags().StringVar(&central, "central-key", "", "central's public key, a `file` in note format")
 	jsonFlag(cmd, &asJSON)
 	return cmd
@@ -206,14 +207,14 @@ func printProof(cmd *cobra.Command, p ledger.ArchiveProof, asJSON bool) error {
 const maxKeyFile = 64 << 10
 
 // archiveKeys reads the keys that signatures are verified with.
-func archiveKeys(device, central string) (ledger.Keys, error) {
+func archiveKeys(device []string, central string) (ledger.Keys, error) {
 	var k ledger.Keys
-	if device != "" {
-		key, err := readDeviceKey(device)
+	for _, path := range device {
+		key, err := readDeviceKey(path)
 		if err != nil {
-			return k, cli.Usagef("--device-key %s: %w", device, err)
+			return k, cli.Usagef("--device-key %s: %w", path, err)
 		}
-		k.Device = []*ecdsa.PublicKey{key}
+		k.Device = append(k.Device, key)
 	}
 	if central != "" {
 		text, err := cli.ReadPublicKey(central)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"grattoir/cmd/internal/cli"
+	"grattoir/device/gpio"
 	"grattoir/device/health"
 	"grattoir/device/printer"
 	"grattoir/device/scanner"
@@ -81,6 +82,9 @@ func codes() []codeRow {
 	}
 	for _, f := range printer.Faults() {
 		add("printer", terminal.Fault{Code: f.Code, ClerkFR: f.ClerkFR, ClerkEN: f.ClerkEN, Technician: f.Technician})
+	}
+	for _, f := range gpio.Faults() {
+		add("pins", terminal.Fault{Code: f.Code, ClerkFR: f.ClerkFR, ClerkEN: f.ClerkEN, Technician: f.Technician})
 	}
 	for _, f := range health.Conditions() {
 		add(map[byte]string{'L': "ledger", 'H': "clock", 'R': "limits"}[f.Code[0]], f)

@@ -224,6 +224,16 @@ func lastCommand() *cobra.Command {
 	return cmd
 }
 
+// ailing says that a person is needed at the terminal.
+func ailing(s control.Status) bool {
+	for _, f := range []*control.Fault{s.Scanner, s.Printer, s.Ledger, s.Clock, s.Register} {
+		if f != nil {
+			return true
+		}
+	}
+	return len(s.Board) > 0 || s.Limits.Source == "none" || len(s.Limits.Unusable) > 0 || len(s.Damaged) > 0
+}
+
 func statusCommand() *cobra.Command {
 	var socket string
 	var asJSON bool
@@ -242,7 +252,7 @@ func statusCommand() *cobra.Command {
 			} else {
 				err = printStatus(cmd.OutOrStdout(), st)
 			}
-			if err == nil && (st.Scanner != nil || st.Printer != nil || st.Ledger != nil || st.Clock != nil || st.Limits.Source == "none" || len(st.Limits.Unusable) > 0 || len(st.Damaged) > 0) {
+			if err == nil && ailing(st) {
 				return cli.Exit(cli.Person, nil)
 			}
 			return err
@@ -284,6 +294,9 @@ func printStatus(out io.Writer, st control.Status) error {
 	fmt.Fprintf(w, "Page\t%s\n", st.Page)
 	fmt.Fprintf(w, "Scanner\t%s\n", device(st.Scanner))
 	fmt.Fprintf(w, "Printer\t%s\n", device(st.Printer))
+	for i := range st.Board {
+		fmt.Fprintf(w, "Pins\t%s\n", device(&st.Board[i]))
+	}
 	fmt.Fprintf(w, "Ledger\t%s, head %s\n", ledger, st.Head)
 	unsent := fmt.Sprintf("%d payments, %s", st.Unsent.Claims, money.Text(money.Amount(st.Unsent.MoneyMinor), "EUR", money.English, money.Receipt))
 	if !st.Unsent.Oldest.IsZero() {
@@ -311,6 +324,9 @@ func printStatus(out io.Writer, st control.Status) error {
 		printQuota(w, l)
 	}
 	printLimits(w, st)
+	if st.Register != nil {
+		fmt.Fprintf(w, "Register\t%s\n", device(st.Register))
+	}
 	if st.Clock != nil {
 		fmt.Fprintf(w, "Clock\t%s\n", device(st.Clock))
 	} else if st.Trusted.IsZero() {

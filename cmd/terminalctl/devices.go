@@ -10,22 +10,22 @@ import (
 	"sync"
 	"time"
 
+	"grattoir/cmd/internal/pins"
+	"grattoir/cmd/internal/stationery"
 	"grattoir/configs"
+	"grattoir/device/gpio"
 	"grattoir/device/health"
 	"grattoir/device/printer"
 	"grattoir/device/scanner"
 	"grattoir/device/terminal"
+	"grattoir/validate/ticket"
 )
 
 // Scanner and printer of a terminal whose daemon is down, opened by this program itself.
 
-func paperConfig(c configs.Terminal) (printer.Config, error) {
-	profile, err := printer.ProfileNamed(c.Printer.Profile)
-	return printer.Config{Path: c.Printer.Path, Baud: c.Printer.Baud, Flow: printer.Flow(c.Printer.Flow), Profile: profile}, err
-}
-
 func glassConfig(c configs.Terminal) scanner.Config {
-	return scanner.Config{Path: c.Scanner.Path, Baud: c.Scanner.Baud, Parity: c.Scanner.Parity, DataBits: c.Scanner.DataBits}
+	return scanner.Config{Path: c.Scanner.Path, Baud: c.Scanner.Baud, Parity: c.Scanner.Parity, DataBits: c.Scanner.DataBits, Suffix: c.Scanner.Suffix, Prefix: c.Scanner.Prefix,
+		Idle: time.Duration(c.Scanner.IdleMS) * time.Millisecond, Control: c.Scanner.Control, Layouts: ticket.Shipped, Whole: health.IsMark}
 }
 
 // quiet is the log of devices that are opened for a moment: what matters is in the check.
@@ -68,6 +68,24 @@ func (p *patient) opened(port health.Check, f *terminal.Fault, cause ...error) h
 	return health.Device(port.Code, f, "")
 }
 
+// pins asks the daemon, or finds each line and touches none.
+func (p *patient) pins() health.Check {
+	c := pins.Of(p.config)
+	var faults []terminal.Fault
+	if p.daemon == health.DaemonUp {
+		for i := range p.status.Board {
+			faults = append(faults, *fault(&p.status.Board[i]))
+		}
+	} else if err := c.Validate(); err != nil {
+		faults = append(faults, terminal.Fault{Code: gpio.CodeNoLine, ClerkEN: "A pin is configured wrongly.", Technician: err.Error()})
+	} else if find := pins.Machine(p.config); find != nil {
+		for _, f := range gpio.Look(c, find) {
+			faults = append(faults, pins.Fault(f))
+		}
+	}
+	return health.Pins(c.Count(), faults)
+}
+
 // asTold prefers the daemon's fault to what the files say: it has tried. Of a device that
 // works the port's place is worth telling.
 func asTold(port health.Check, faulty bool, told health.Check) health.Check {
@@ -102,7 +120,7 @@ func (p *patient) printer(ctx context.Context) health.Check {
 	case c.State == health.Fail || c.State == health.Skipped:
 		return c
 	}
-	paper, err := connect(ctx, p.config)
+	paper, err := connect(ctx, p.config, nil) // the doctor switches no pin
 	if err != nil {
 		if paper == nil {
 			return health.Config(p.configPath, err)
@@ -147,9 +165,11 @@ type paperOpen struct {
 }
 
 // connect opens the printer and waits until it has answered or been given up. With an
-// error it is not open, and nil for a configuration that cannot work.
-func connect(ctx context.Context, c configs.Terminal) (*paperOpen, error) {
-	cfg, err := paperConfig(c)
+// error it is not open, and nil for a configuration that cannot work. The board, if there
+// is one, has its busy and power lines.
+func connect(ctx context.Context, c configs.Terminal, board *gpio.Board) (*paperOpen, error) {
+	cfg, err := stationery.Config(c)
+	cfg = pins.Printer(board, cfg)
 	if err = errors.Join(err, cfg.Validate()); err != nil {
 		return nil, fmt.Errorf("printer: %w", err)
 	}

@@ -17,8 +17,8 @@ func command() *cobra.Command {
 	return cli.Group("terminalctl", "Check tickets, drive a terminal, look after it",
 		checkCommand(), manifestCommand(), policyCommand(), scanCommand(), digitsCommand(), payCommand(), batchCommand(), reverseCommand(), reprintCommand(), lastCommand(), historyCommand(),
 		signOnCommand(), signOffCommand(), lockCommand(), unlockCommand(), closingCommand(), trainingCommand(), statusCommand(), enrolCommand(), operatorCommand(),
-		journalCommand(), archiveCommand(), slipCommand(), simCommand(),
-		doctorCommand(), selftestCommand(), codesCommand())
+		journalCommand(), archiveCommand(), slipCommand(), printerCommand(), simCommand(),
+		doctorCommand(), selftestCommand(), bundleCommand(), codesCommand())
 }
 
 const defaultSocket = "/run/grattoir/terminald.sock"

@@ -16,12 +16,14 @@ import (
 	"grattoir/cmd/internal/cli"
 	"grattoir/cmd/internal/uptime"
 	"grattoir/configs"
+	"grattoir/device/control"
+	"grattoir/device/terminal"
 	"grattoir/sync/ledger"
 	"grattoir/sync/ledger/people"
 )
 
 func operatorCommand() *cobra.Command {
-	return cli.Group("operator", "Who may work at this terminal (the daemon must be stopped)",
+	return cli.Group("operator", "Who may work at this terminal",
 		operatorAddCommand(), operatorListCommand(),
 		operatorActCommand("suspend", "Take from an operator every right at this terminal", "is suspended", roster.Suspend),
 		operatorActCommand("resume", "Give a suspended operator the rights back", "is active again", roster.Resume),
@@ -29,8 +31,8 @@ func operatorCommand() *cobra.Command {
 		operatorPINCommand())
 }
 
-// roster is what these commands need of a terminal's operators. The file itself is one;
-// the daemon's socket can be another, but not for the owner's acts.
+// roster is what these commands need of a terminal's operators: the daemon's socket while
+// it runs, the file itself else. The owner's acts are the file's alone.
 type roster interface {
 	Operators(context.Context) ([]people.Operator, error)
 	Add(context.Context, people.Credentials, people.Operator, people.PIN) error
@@ -59,12 +61,20 @@ func (f *operatorFlags) add(cmd *cobra.Command, acts bool) {
 	}
 }
 
-// openRoster opens the operators' file of a terminal whose daemon is not running.
+// openRoster asks the daemon, which has the file open while it runs, or opens the file.
 func openRoster(ctx context.Context, config string) (roster, error) {
 	c, err := configs.LoadTerminal(config)
 	if err != nil {
 		return nil, cli.Exit(cli.Usage, err)
 	}
+	d := daemonRoster{newClient(c.Socket)}
+	if _, err := d.Operators(ctx); !errors.Is(err, control.ErrNoDaemon) && !errors.Is(err, terminal.ErrNoStaff) {
+		return d, err
+	}
+	return openRosterFile(ctx, c)
+}
+
+func openRosterFile(ctx context.Context, c configs.Terminal) (roster, error) {
 	// What another user makes here, even root, the daemon could not open.
 	var info unix.Stat_t
 	if err := unix.Stat(c.Data, &info); err != nil {
@@ -83,6 +93,84 @@ func openRoster(ctx context.Context, config string) (roster, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// daemonRoster is the operators through the daemon's socket.
+type daemonRoster struct{ *control.Client }
+
+// Close has nothing to close: each request has a connection of its own.
+func (daemonRoster) Close() error { return nil }
+
+// Operators lists everybody by id.
+func (d daemonRoster) Operators(ctx context.Context) ([]people.Operator, error) {
+	list, err := d.Client.Operators(ctx)
+	if err != nil {
+		return nil, heard(err)
+	}
+	var out []people.Operator
+	for _, o := range list {
+		failed := o.Failed
+		if o.LockedOut {
+			failed = max(failed, people.Tries)
+		}
+		out = append(out, people.Operator{ID: o.ID, Name: o.Name, Role: people.Role(o.Role), Suspended: o.Suspended, Failed: failed})
+	}
+	return out, nil
+}
+
+func (d daemonRoster) change(ctx context.Context, by people.Credentials, q control.OperatorChange) error {
+	if by.IsOwner() {
+		return fmt.Errorf("%w: the daemon is running and takes no act of the machine's owner: name an operator with --by, or stop it first", people.ErrOwner)
+	}
+	q.By, q.ByPIN = by.Operator, by.PIN.Digits()
+	return heard(d.ChangeOperator(ctx, q))
+}
+
+// Add adds an operator.
+func (d daemonRoster) Add(ctx context.Context, by people.Credentials, o people.Operator, pin people.PIN) error {
+	return d.change(ctx, by, control.OperatorChange{Act: control.AddOperator, ID: o.ID, Name: o.Name, Role: string(o.Role), PIN: pin.Digits()})
+}
+
+// SetPIN gives an operator another PIN.
+func (d daemonRoster) SetPIN(ctx context.Context, by people.Credentials, operator string, pin people.PIN) error {
+	return d.change(ctx, by, control.OperatorChange{Act: control.SetOperatorPIN, ID: operator, PIN: pin.Digits()})
+}
+
+// Suspend takes an operator's rights.
+func (d daemonRoster) Suspend(ctx context.Context, by people.Credentials, operator string) error {
+	return d.change(ctx, by, control.OperatorChange{Act: control.SuspendOperator, ID: operator})
+}
+
+// Resume gives them back.
+func (d daemonRoster) Resume(ctx context.Context, by people.Credentials, operator string) error {
+	return d.change(ctx, by, control.OperatorChange{Act: control.ResumeOperator, ID: operator})
+}
+
+// Unlock gives new tries.
+func (d daemonRoster) Unlock(ctx context.Context, by people.Credentials, operator string) error {
+	return d.change(ctx, by, control.OperatorChange{Act: control.UnlockOperator, ID: operator})
+}
+
+// heardError is an error of the operators' file as the daemon told it.
+type heardError struct {
+	text string
+	is   error
+}
+
+func (e *heardError) Error() string { return e.text }
+func (e *heardError) Unwrap() error { return e.is }
+
+// heard makes of what the daemon told the error that the file would have given.
+func heard(err error) error {
+	d, is := errors.AsType[*terminal.Denied](err)
+	if !is {
+		return err
+	}
+	known := people.Named(d.Code)
+	if known == nil {
+		return err
+	}
+	return &heardError{strings.TrimPrefix(d.Err.Error(), d.Code+": "), known}
 }
 
 // operatorError gives a refusal its exit code.

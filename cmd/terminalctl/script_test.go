@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"grattoir/sync/ledger"
+	"grattoir/sync/ledger/people"
 	"grattoir/validate"
 	"grattoir/validate/ticket"
 )
@@ -27,16 +29,25 @@ func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"terminalctl"
 // TestScripts runs terminalctl as its users do, on blocks that the real central sealed.
 func TestScripts(t *testing.T) {
 	bin := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", bin, "grattoir/cmd/central").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", bin, "grattoir/cmd/central", "grattoir/cmd/terminald").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
+			env.Values[counterKey{}] = new(simulated)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "flip": flip, "status": status, "paid": paid, "till": till},
+		Condition: func(word string) (bool, error) {
+			if word != "gpio" {
+				return false, fmt.Errorf("unknown condition %q", word)
+			}
+			chips, err := filepath.Glob("/dev/gpiochip*")
+			return len(chips) > 0, err
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "flip": flip, "status": status, "paid": paid, "till": till, "noted": noted, "cutaudit": cutAudit,
+			"counter": openCounter, "answers": answers, "device": device, "locked": locked},
 	})
 }
 
@@ -142,4 +153,31 @@ func paid(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}
 	ts.Check(l.Close())
+}
+
+// noted LEDGER PEOPLE closes a day in the ledger of terminal T-1, beside which the operators lie.
+func noted(ts *testscript.TestScript, _ bool, args []string) {
+	ctx := context.Background()
+	moment := func() ledger.Moment {
+		return ledger.Moment{Boot: "b", Device: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)}
+	}
+	staff, err := people.Open(ctx, people.Options{Path: ts.MkAbs(args[1]), Terminal: "T-1", Moment: moment})
+	ts.Check(err)
+	audits := func(ctx context.Context) []ledger.AuditHead {
+		h, err := staff.AuditHead(ctx)
+		ts.Check(err)
+		return []ledger.AuditHead{h}
+	}
+	l, err := ledger.Open(ctx, ledger.Options{Path: ts.MkAbs(args[0]), Terminal: "T-1", Moment: moment, Audits: audits})
+	ts.Check(err)
+	_, err = l.Z(ctx, validate.DayClosing, ledger.Ending{Operator: "marie"})
+	ts.Check(errors.Join(err, l.Close(), staff.Close()))
+}
+
+// cutAudit PEOPLE cuts the newest line off the audit, as who can write the file can.
+func cutAudit(ts *testscript.TestScript, _ bool, args []string) {
+	db, err := sql.Open("sqlite3", ts.MkAbs(args[0]))
+	ts.Check(err)
+	_, err = db.Exec("DROP TRIGGER audit_kept; DELETE FROM audit WHERE seq = (SELECT max(seq) FROM audit)")
+	ts.Check(errors.Join(err, db.Close()))
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"grattoir/cmd/internal/cli"
+	"grattoir/cmd/internal/pins"
+	"grattoir/device/gpio"
 	"grattoir/device/health"
 	"grattoir/device/scanner"
 	"grattoir/device/terminal"
@@ -133,14 +135,21 @@ func (t *trial) ownBench(ctx context.Context) (b health.Bench, done func(), err 
 			stop()
 		}
 	}
-	paper, err := connect(ctx, t.config)
+	board, err := t.ownBoard()
+	if err != nil {
+		return b, done, cli.Exit(cli.Usage, err)
+	}
+	if board != nil {
+		stops = append(stops, func() { _ = board.Close() }) // what would not go off has been told by its step
+	}
+	paper, err := connect(ctx, t.config, board)
 	switch {
 	case paper == nil:
 		return b, done, cli.Exit(cli.Usage, err)
 	case err == nil:
 		stops = append(stops, paper.stop)
 	}
-	b = health.PaperBench(paper.device, paper.profile) // one that is not open says why by itself
+	b = pins.Bench(board, health.PaperBench(paper.device, paper.profile)) // one that is not open says why by itself
 	if t.leftOut(health.TrialScan) {
 		return b, done, nil
 	}
@@ -154,6 +163,23 @@ func (t *trial) ownBench(ctx context.Context) (b health.Bench, done func(), err 
 		b.Scan = func(context.Context, string) error { return fmt.Errorf("%s: %s", f.Code, f.Technician) }
 	}
 	return b, done, nil
+}
+
+// ownBoard opens the pins; nil where the configuration names none.
+func (t *trial) ownBoard() (*gpio.Board, error) {
+	if err := pins.Of(t.config).Validate(); err != nil {
+		return nil, err
+	}
+	find := pins.Machine(t.config)
+	if find == nil {
+		return nil, nil
+	}
+	tell := func(faults []*gpio.Fault) {
+		if len(faults) > 0 {
+			fmt.Fprintf(t.ask, "%s: %s\n", faults[0].Code, faults[0].Technician)
+		}
+	}
+	return gpio.Open(gpio.Options{Config: pins.Of(t.config), Find: find, Log: quiet(), Faults: tell}), nil
 }
 
 func (t *trial) leftOut(code string) bool {

@@ -62,12 +62,13 @@ func readClaimKey(path string) (ledger.ClaimKey, error) {
 
 // openBook opens the ledger, or what is left of it. A shop whose card fails must go on
 // checking tickets and hear why nothing is paid; only a second program, or a whole ledger
-// that is not this terminal's, ends the start.
-func openBook(ctx context.Context, c configs.Terminal, t trust, now, trusted func() time.Time, log *slog.Logger) (*ledger.Ledger, error) {
+// that is not this terminal's, ends the start. Audits are those whose ends it notes.
+func openBook(ctx context.Context, c configs.Terminal, t trust, now, trusted func() time.Time, audits func(context.Context) []ledger.AuditHead, log *slog.Logger) (*ledger.Ledger, error) {
 	opt, err := ledgerOptions(c, t, now, trusted)
 	if err != nil {
 		return nil, err
 	}
+	opt.Audits = audits
 	book, err := ledger.Open(ctx, opt)
 	if err == nil {
 		if err = legible(ctx, book); err == nil {

@@ -3,14 +3,20 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
+	"image"
 	"log/slog"
 	"time"
 
+	"grattoir/cmd/internal/pins"
+	"grattoir/cmd/internal/stationery"
 	"grattoir/configs"
+	"grattoir/device/control"
+	"grattoir/device/gpio"
+	"grattoir/device/health"
 	"grattoir/device/printer"
 	"grattoir/device/scanner"
 	"grattoir/device/terminal"
+	"grattoir/validate/ticket"
 )
 
 // devices are what the counter works with. They connect when they are run, and any of
@@ -18,21 +24,43 @@ import (
 type devices struct {
 	paper   *printer.Device
 	profile printer.Profile
+	logo    image.Image // of slips, nil for none
 	glass   *scanner.Scanner
 }
 
-// makeDevices makes them from the configuration.
-func makeDevices(c configs.Terminal, log *slog.Logger) (devices, error) {
-	profile, err := printer.ProfileNamed(c.Printer.Profile)
+// makeDevices makes them from the configuration, the printer with its lines on the board.
+// layouts are those of the tickets that may be scanned, asked once the devices run.
+func makeDevices(c configs.Terminal, board *gpio.Board, layouts func() []ticket.Layout, log *slog.Logger) (devices, error) {
+	sheet, err := stationery.Config(c)
 	if err != nil {
-		return devices{}, fmt.Errorf("printer.profile: %w", err)
-	}
-	paper := printer.Config{Path: c.Printer.Path, Baud: c.Printer.Baud, Flow: printer.Flow(c.Printer.Flow), Profile: profile}
-	glass := scanner.Config{Path: c.Scanner.Path, Baud: c.Scanner.Baud, Parity: c.Scanner.Parity, DataBits: c.Scanner.DataBits}
-	if err := errors.Join(paper.Validate(), glass.Validate()); err != nil {
 		return devices{}, err
 	}
-	return devices{paper: printer.New(paper, log), profile: profile, glass: scanner.New(glass, log)}, nil
+	sheet = pins.Printer(board, sheet)
+	glass := scanner.Config{Path: c.Scanner.Path, Baud: c.Scanner.Baud, Parity: c.Scanner.Parity, DataBits: c.Scanner.DataBits, Suffix: c.Scanner.Suffix, Prefix: c.Scanner.Prefix,
+		Idle: time.Duration(c.Scanner.IdleMS) * time.Millisecond, Control: c.Scanner.Control, Layouts: layouts, Whole: health.IsMark}
+	if err := errors.Join(sheet.Validate(), glass.Validate()); err != nil {
+		return devices{}, err
+	}
+	logo, err := stationery.Logo(c, sheet.Profile)
+	if err != nil {
+		return devices{}, err
+	}
+	return devices{logo: logo, paper: printer.New(sheet, log), profile: sheet.Profile, glass: scanner.New(glass, log)}, nil
+}
+
+// printerActs are what a technician does about a stuck printer; a fault of the printer is
+// told in the clerk's words too.
+func printerActs(p *printer.Device) control.PrinterActs {
+	worded := func(act func(context.Context) error) func(context.Context) error {
+		return func(ctx context.Context) error {
+			err := act(ctx)
+			if f, ok := errors.AsType[printer.Fault](err); ok {
+				return &terminal.Denied{Fault: terminal.Fault{Code: f.Code, ClerkFR: f.ClerkFR, ClerkEN: f.ClerkEN, Technician: f.Technician}, Err: err}
+			}
+			return err
+		}
+	}
+	return control.PrinterActs{Clear: worded(p.Clear), Recover: worded(p.Recover)}
 }
 
 // aimLetter is the letter of an AIM identifier as "]d1".
@@ -71,13 +99,16 @@ func awaitDevices(ctx context.Context, counter *terminal.Terminal) {
 }
 
 // faultCodes are the codes of what does not work, for central's reports.
-func faultCodes(counter *terminal.Terminal) []string {
+func faultCodes(counter *terminal.Terminal, more ...*terminal.Fault) []string {
 	state, _ := counter.State()
 	codes := []string{}
-	for _, f := range []*terminal.Fault{state.Scanner, state.Printer, state.Ledger, state.Clock, state.Limits} {
+	for _, f := range append([]*terminal.Fault{state.Scanner, state.Printer, state.Ledger, state.Clock, state.Limits}, more...) {
 		if f != nil {
 			codes = append(codes, f.Code)
 		}
+	}
+	for _, f := range state.Board {
+		codes = append(codes, f.Code)
 	}
 	return codes
 }

@@ -77,8 +77,9 @@ type outside struct {
 	rand func() float64
 }
 
-// newLink makes the uplink; faults gives the codes of what does not work.
-func newLink(c configs.Terminal, t trust, book *ledger.Ledger, blocks *library, faults func() []string, world outside, log *slog.Logger) (*link, error) {
+// newLink makes the uplink; register is nil where none is kept, faults gives the codes of
+// what does not work.
+func newLink(c configs.Terminal, t trust, book *ledger.Ledger, blocks *library, register uplink.Register, faults func() []string, world outside, log *slog.Logger) (*link, error) {
 	if c.StandAlone {
 		ends, err := catalogueEnds()
 		return &link{ends: ends}, err
@@ -86,7 +87,7 @@ func newLink(c configs.Terminal, t trust, book *ledger.Ledger, blocks *library, 
 	var up *uplink.Uplink
 	up, err := uplink.New(uplink.Options{URL: c.Central.URL, Identity: t.identity, Ledger: book,
 		Blocks: uplink.BlockStore{Dir: c.Manifests(), Quota: c.QuotaMB << 20, Reserve: c.ReserveMB << 20}, Dial: world.dial, Rand: world.rand, Now: time.Now, Log: log,
-		Program: version(), Faults: faults, Peppers: blocks.lackPeppers, KeepPepper: blocks.keepPepper,
+		Program: version(), Faults: faults, Peppers: blocks.lackPeppers, KeepPepper: blocks.keepPepper, Register: register,
 		OnBlocks: func() { logError(log, "looking for new manifests", blocks.rescan(context.Background())) },
 		OnListed: func() { blocks.know(up.Listed()) }, Held: blocks.held})
 	switch {

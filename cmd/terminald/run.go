@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"grattoir/cmd/internal/cli"
+	"grattoir/cmd/internal/pins"
 	"grattoir/cmd/internal/uptime"
 	"grattoir/configs"
 	"grattoir/device/control"
+	"grattoir/device/gpio"
 	"grattoir/device/health"
 	"grattoir/device/printer"
 	"grattoir/device/scanner"
@@ -24,12 +26,17 @@ import (
 	"grattoir/sync/ledger"
 	"grattoir/validate"
 	"grattoir/validate/money"
+	"grattoir/validate/ticket"
 )
 
 // run is the daemon's life: open, recover, serve, stop in order.
 func run(ctx context.Context, c configs.Terminal) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	d := &daemon{config: c, log: log, now: clock()}
+	return (&daemon{config: c, log: log, now: clock(), pins: pins.Machine(c)}).run(ctx)
+}
+
+// run opens the parts, and closes them however it ends.
+func (d *daemon) run(ctx context.Context) error {
 	defer d.close()
 	if err := d.open(ctx); err != nil {
 		return err
@@ -46,6 +53,8 @@ type daemon struct {
 	log    *slog.Logger
 	now    func() time.Time
 
+	pins    gpio.Finder
+	board   *board // nil where no pin is configured
 	devices devices
 	trust   trust
 	book    *ledger.Ledger
@@ -89,18 +98,24 @@ func (d *daemon) trusted() time.Time {
 }
 
 // open opens every part. What the technician got wrong is found before anything is
-// opened; the ledger comes first then, for its lock keeps a second daemon from the devices.
+// opened. Then the outputs become idle, for a killed program may have left the drawer's
+// coil on; the ledger follows, for its lock keeps a second daemon from everything else.
 func (d *daemon) open(ctx context.Context) (err error) {
+	if err := pins.Of(d.config).Validate(); err != nil {
+		return cli.Exit(cli.Usage, err)
+	}
+	d.openBoard()
 	if err := makeFolders(d.config); err != nil {
 		return err
 	}
-	if d.devices, err = makeDevices(d.config, d.log); err != nil {
+	layouts := func() []ticket.Layout { return d.blocks.shelf.Layouts() }
+	if d.devices, err = makeDevices(d.config, d.board.lines(), layouts, d.log); err != nil {
 		return cli.Exit(cli.Usage, err)
 	}
 	if d.trust, err = loadTrust(d.config); err != nil {
 		return cli.Exit(cli.Usage, err)
 	}
-	for _, part := range []func(context.Context) error{d.openBook, d.openBlocks, d.openLink, d.openTeam, d.openCounter} {
+	for _, part := range []func(context.Context) error{d.openBook, d.openBlocks, d.openTeam, d.openLink, d.openCounter} {
 		if err := part(ctx); err != nil {
 			return err
 		}
@@ -109,7 +124,10 @@ func (d *daemon) open(ctx context.Context) (err error) {
 }
 
 func (d *daemon) openBook(ctx context.Context) (err error) {
-	if d.book, err = openBook(ctx, d.config, d.trust, d.now, d.trusted, d.log); err != nil {
+	// Closed after the ledger, whose last signature is over their audits, too.
+	d.atEnd("the operators' files", func() error { return d.team.close() })
+	audits := func(ctx context.Context) []ledger.AuditHead { return d.team.audits(ctx) }
+	if d.book, err = openBook(ctx, d.config, d.trust, d.now, d.trusted, audits, d.log); err != nil {
 		return err
 	}
 	d.atEnd("the ledger", d.book.Close)
@@ -127,9 +145,9 @@ func (d *daemon) openBlocks(ctx context.Context) (err error) {
 	return d.blocks.rescan(ctx)
 }
 
-func (d *daemon) openLink(context.Context) (err error) {
-	faults := func() []string { return faultCodes(d.counter) }
-	if d.link, err = newLink(d.config, d.trust, d.book, d.blocks, faults, outside{}, d.log); err != nil {
+func (d *daemon) openLink(ctx context.Context) (err error) {
+	faults := func() []string { return faultCodes(d.counter, d.team.late(ctx)) }
+	if d.link, err = newLink(d.config, d.trust, d.book, d.blocks, d.team.records(), faults, outside{}, d.log); err != nil {
 		return err
 	}
 	d.rules, err = newLimits(d.config, d.trust, d.trusted, d.log)
@@ -137,11 +155,8 @@ func (d *daemon) openLink(context.Context) (err error) {
 }
 
 func (d *daemon) openTeam(ctx context.Context) (err error) {
-	if d.team, err = openCrew(ctx, d.config, d.trusted, d.log); err != nil {
-		return err
-	}
-	d.atEnd("the operators' files", d.team.close)
-	return nil
+	d.team, err = openCrew(ctx, d.config, d.trusted, d.log)
+	return err
 }
 
 // openCounter joins the parts to the counter, and its page to it.
@@ -151,7 +166,7 @@ func (d *daemon) openCounter(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d.stationery = printer.Stationery{Shop: printer.Shop{Name: c.Shop.Name, Address: c.Shop.Address}, Language: money.Language(c.Language), Zone: zone,
+	d.stationery = printer.Stationery{Shop: printer.Shop{Name: c.Shop.Name, Address: c.Shop.Address}, Logo: d.devices.logo, Language: money.Language(c.Language), Zone: zone,
 		Sign: slipSigner(c, d.trust.identity, d.log)}
 	desk := terminal.Options{Name: c.Name, Shelf: d.blocks.shelf, Ledger: journal{d.book, d.team.shut}, Currency: c.Policy.Currency,
 		Printer: printer.Desk{Device: d.devices.paper, Stationery: d.stationery, Log: d.log}, Central: d.link.central(), Policy: d.rules.inForce, Limits: d.rules.fault,
@@ -159,6 +174,7 @@ func (d *daemon) openCounter(ctx context.Context) (err error) {
 		Clock: newClockWatch(d.now, uptime.Since, d.trusted, signedFloor(ctx, d.book)).fault, Step: crashStep()}
 	d.team.join(&desk)
 	d.counter = terminal.New(desk)
+	d.board.follow(d.counter)
 	d.page, err = screen.New(screen.Options{Terminal: d.counter, Name: c.Name, Shop: c.Shop.Name, Languages: languages(c.Language), Zone: zone, Currency: c.Policy.Currency,
 		Render: d.render, Demonstration: c.AcceptScaled, StandAlone: c.StandAlone, DataDate: d.blocks.date, Trusted: d.trusted, Log: d.log})
 	return err
@@ -233,6 +249,7 @@ func (d *daemon) startScans(ctx context.Context, g *group) {
 		return d.link.run(ctx)
 	})
 	g.start("operators", func() error { return d.team.run(ctx) })
+	g.start("pins", func() error { d.board.run(ctx, d.counter, d.page); return nil })
 	g.start("sign-on", func() error { d.counter.Watch(ctx); return nil })
 	g.start("scanner", func() error {
 		return d.devices.glass.Run(ctx, func(s scanner.Scan) {
@@ -290,9 +307,9 @@ func (d *daemon) listen(ctx context.Context) ([]server, error) {
 		return nil, errors.Join(err, web.Close())
 	}
 	url := "http://" + web.Addr().String() + "/"
-	acts := control.Handler(control.Options{Terminal: d.counter, Language: money.Language(d.config.Language), Status: func() control.Status { return d.status(url) },
+	acts := control.Handler(control.Options{Terminal: d.counter, Language: money.Language(d.config.Language), Status: func() control.Status { return d.status(ctx, url) },
 		Rescan: func() error { return errors.Join(d.blocks.rescan(ctx), d.rules.rescan()) }, Render: d.render,
-		Bench: d.bench(), Log: d.log})
+		Bench: d.bench(), Printer: printerActs(d.devices.paper), Roster: d.team.roster(), Log: d.log})
 	return []server{
 		{&http.Server{Handler: d.page.Handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}, "pages", url, web},
 		{&http.Server{Handler: acts, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}, "socket", "", socket},
@@ -301,16 +318,17 @@ func (d *daemon) listen(ctx context.Context) ([]server, error) {
 
 // bench are the devices as the self-test reaches them.
 func (d *daemon) bench() health.Bench {
-	return d.ear.Join(health.PaperBench(d.devices.paper, d.devices.profile))
+	return pins.Bench(d.board.lines(), d.ear.Join(health.PaperBench(d.devices.paper, d.devices.profile)))
 }
 
 // status is what the socket tells of the daemon.
-func (d *daemon) status(page string) control.Status {
+func (d *daemon) status(ctx context.Context, page string) control.Status {
 	head := d.book.Head()
 	policy, known := d.rules.status()
 	return control.Status{Terminal: d.config.Name, Shop: d.config.Shop.Name, Program: version(), Policy: policy, Limits: known, StandAlone: d.config.StandAlone,
 		Head: validate.EntryNumber{Epoch: head.Epoch, Seq: head.Seq}.String(), HeadHash: head.Hash.String(),
-		Page: page, Blocks: d.blocks.list(), Damaged: d.blocks.damaged(), Now: d.now(), Trusted: d.trusted(), Link: d.link.status()}
+		Page: page, Blocks: d.blocks.list(), Damaged: d.blocks.damaged(), Now: d.now(), Trusted: d.trusted(), Link: d.link.status(),
+		Register: d.team.lateOnSocket(ctx, money.Language(d.config.Language))}
 }
 
 // languages of the page, the configured one first.

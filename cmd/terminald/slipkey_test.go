@@ -341,6 +341,23 @@ func TestLinkedTerminalsSlipIsProvenByTheKeyThatCentralPublishes(t *testing.T) {
 	if own := published(t, filepath.Join(l.Dir, "data", "slip.pub")); own.Fingerprint() != key.Fingerprint() || answer.Fingerprint != key.Fingerprint() {
 		t.Errorf("the terminal publishes %s, central %s (%s)", own.Fingerprint(), key.Fingerprint(), answer.Fingerprint)
 	}
+	// Enrolled again with another key, central still has the one that signed the slip.
+	l.run(t, nil, "terminal", "suspend", "T-1")
+	var added struct{ Code string }
+	l.run(t, &added, "terminal", "add", "T-1")
+	l.enrol(t, t.TempDir(), added.Code)
+	var all struct {
+		Fingerprint string
+		Keys        []struct{ Fingerprint, Enrolled, Until string }
+	}
+	older := filepath.Join(t.TempDir(), "older.pem")
+	l.run(t, &all, "terminal", "key", "T-1", "--fingerprint", key.Fingerprint(), "--out", older)
+	if len(all.Keys) != 2 || all.Keys[0].Fingerprint == key.Fingerprint() || all.Keys[1].Fingerprint != key.Fingerprint() || all.Keys[1].Until != all.Keys[0].Enrolled || all.Keys[0].Until != "" {
+		t.Fatalf("%+v", all)
+	}
+	if codes[0].Verify(published(t, older)) != nil {
+		t.Error("a slip from before is not proven any more")
+	}
 	if _, err := os.Stat(filepath.Join(l.Dir, "data", "slip.key")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a linked terminal has a key of its own: %v", err)
 	}

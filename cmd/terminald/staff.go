@@ -11,9 +11,11 @@ import (
 	"grattoir/cmd/internal/cli"
 	"grattoir/cmd/internal/uptime"
 	"grattoir/configs"
+	"grattoir/device/control"
 	"grattoir/device/terminal"
 	"grattoir/sync/ledger"
 	"grattoir/sync/ledger/people"
+	"grattoir/sync/uplink"
 	"grattoir/validate"
 	"grattoir/validate/money"
 )
@@ -42,11 +44,39 @@ func (j journal) Z(ctx context.Context, kind validate.ClosingKind, operator stri
 type crew struct {
 	staff    *people.Staff    // nil without sign_on
 	register *people.Register // nil without a register key
-	span     time.Duration    // how far back payments to one person are linked
-	term     time.Duration    // how long a record may be kept here
+	keep     people.Keep      // how long records stay
 	shut     error            // why the operators cannot be read: nobody signs on, nothing is paid
 	noRecord error            // why the register cannot be opened: nobody can be identified
+	sends    bool             // there is a central that takes the records
 	log      *slog.Logger
+}
+
+const (
+	// unsentLate is how long records may wait for central before people are told.
+	unsentLate = 3 * 24 * time.Hour
+	// unsentGrace is how long one stays beyond its term that central never took.
+	unsentGrace = 30 * 24 * time.Hour
+)
+
+// records are the register as the uplink takes it, nil where none is kept or it is shut.
+func (w *crew) records() uplink.Register {
+	if w.register == nil {
+		return nil
+	}
+	return w.register
+}
+
+// late words that central does not take the records, nil while it does.
+func (w *crew) late(ctx context.Context) *terminal.Fault {
+	if w.register == nil || !w.sends {
+		return nil
+	}
+	err := w.register.Overdue(ctx, w.keep, unsentLate)
+	if err == nil || ctx.Err() != nil {
+		return nil
+	}
+	m := people.Explain(err)
+	return &terminal.Fault{Code: m.Code, ClerkFR: m.ClerkFR, ClerkEN: m.ClerkEN, Technician: m.Technician + " (" + err.Error() + ")"}
 }
 
 // shutFile is a file of operators or identities that cannot be used. It does not end the
@@ -78,7 +108,10 @@ func openCrew(ctx context.Context, c configs.Terminal, trusted func() time.Time,
 	moment := func() ledger.Moment {
 		return ledger.Moment{Boot: boot, Mono: uptime.Since(), Device: time.Now(), Trusted: trusted()}
 	}
-	w := &crew{span: time.Duration(c.Register.SpanHours) * time.Hour, term: time.Duration(c.Register.KeepDays) * 24 * time.Hour, log: log}
+	w := &crew{keep: people.Keep{Span: time.Duration(c.Register.SpanHours) * time.Hour, Term: time.Duration(c.Register.KeepDays) * 24 * time.Hour}, log: log}
+	if !c.StandAlone { // on its own a record has nowhere to go
+		w.keep.Grace, w.sends = unsentGrace, true
+	}
 	if c.SignOn {
 		w.staff, err = people.Open(ctx, people.Options{Path: c.People(), Terminal: c.Name, Moment: moment, AutoLock: time.Duration(c.AutoLockMinutes) * time.Minute})
 		if err != nil {
@@ -111,7 +144,42 @@ func openCrew(ctx context.Context, c configs.Terminal, trusted func() time.Time,
 	return w, nil
 }
 
+// lateOnSocket is late as the socket tells it.
+func (w *crew) lateOnSocket(ctx context.Context, l money.Language) *control.Fault {
+	f := w.late(ctx)
+	if f == nil {
+		return nil
+	}
+	return &control.Fault{Code: f.Code, Clerk: f.Clerk(l), Technician: f.Technician}
+}
+
+// audits are how far the audits of operators and identities have come, for the journal to
+// note. One that cannot be read is left out: it must not stop a closing.
+func (w *crew) audits(ctx context.Context) []ledger.AuditHead {
+	if w == nil { // before they are opened
+		return nil
+	}
+	var list []ledger.AuditHead
+	take := func(h ledger.AuditHead, err error) {
+		if err != nil {
+			w.log.Error("the journal cannot note an audit's end", "audit", h.Audit, "err", err)
+			return
+		}
+		list = append(list, h)
+	}
+	if w.staff != nil {
+		take(w.staff.AuditHead(ctx))
+	}
+	if w.register != nil {
+		take(w.register.AuditHead(ctx))
+	}
+	return list
+}
+
 func (w *crew) close() error {
+	if w == nil {
+		return nil
+	}
 	var errs []error
 	if w.staff != nil {
 		errs = append(errs, w.staff.Close())
@@ -134,7 +202,7 @@ func (w *crew) join(o *terminal.Options) {
 	case w.noRecord != nil:
 		o.Register = shutRegister{w.noRecord}
 	case w.register != nil:
-		o.Register = deskRegister{w.register, w.span}
+		o.Register = deskRegister{w.register, w.keep.Span}
 	}
 }
 
@@ -192,7 +260,7 @@ func (w *crew) run(ctx context.Context) error {
 		ended <- nil
 	}
 	for w.register != nil && ctx.Err() == nil {
-		if n, err := w.register.Erase(ctx, w.span, w.term); err != nil && ctx.Err() == nil {
+		if n, err := w.register.Erase(ctx, w.keep); err != nil && ctx.Err() == nil {
 			w.log.Error("register of identities", "err", err)
 		} else if n > 0 {
 			w.log.Info("identities erased", "records", n)

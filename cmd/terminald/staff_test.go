@@ -157,7 +157,29 @@ func TestDayAtACounterWithOperators(t *testing.T) {
 	if c := s.journal(t); c.Claims != 2 || c.Money != 4000 {
 		t.Errorf("%+v", c)
 	}
+	s.auditsAreNoted(t)
 	s.onlyCentralReads(t, key, winner)
+}
+
+// auditsAreNoted: the journal's last closing covers what the operators did before it, and
+// the record of the winner.
+func (s *shop) auditsAreNoted(t *testing.T) {
+	t.Helper()
+	i, err := ledger.Inspect(t.Context(), filepath.Join(s.Dir, "data", "ledger.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer i.Close()
+	noted, err := i.AuditHeads(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"people.db", "register.db"} {
+		c, err := people.CheckAudit(t.Context(), filepath.Join(s.Dir, "data", name), "T-1", noted)
+		if err != nil || c.Broken != nil || c.Noted == 0 || c.Noted != c.Lines {
+			t.Errorf("%s: %+v %v", name, c, err)
+		}
+	}
 }
 
 // batch scans tickets into a batch.

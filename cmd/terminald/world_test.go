@@ -226,7 +226,7 @@ func (s *till) start(w *world) {
 	w.must(s.blocks.rescan(w.ctx))
 	spread := mathrand.New(mathrand.NewPCG(w.rng.Uint64(), 3))
 	var mu sync.Mutex
-	s.way, err = newLink(s.config, believed, s.book, s.blocks, func() []string { return nil },
+	s.way, err = newLink(s.config, believed, s.book, s.blocks, nil, func() []string { return nil },
 		outside{dial: w.net.dial, rand: func() float64 { mu.Lock(); defer mu.Unlock(); return spread.Float64() }}, quiet)
 	w.must(err)
 	var seed [32]byte // all of it: two runs of a till must not make the same claim ids

@@ -93,6 +93,8 @@ func (s *server) acts(mux *http.ServeMux) {
 	mux.HandleFunc("POST /v1/reverse", s.reverse)
 	mux.HandleFunc("POST /v1/training", s.training)
 	mux.HandleFunc("GET /v1/history", s.history)
+	mux.HandleFunc("GET /v1/operators", s.operators)
+	mux.HandleFunc("POST /v1/operators", s.changeOperator)
 	mux.HandleFunc("POST /v1/batch/begin", s.beginBatch)
 	mux.HandleFunc("POST /v1/batch/pay", s.payBatch)
 	mux.HandleFunc("POST /v1/batch/end", s.endBatch)

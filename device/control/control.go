@@ -85,6 +85,8 @@ type Status struct {
 	Printer    *Fault    `json:"printer"`
 	Ledger     *Fault    `json:"ledger"`   // what keeps it from taking payments, null for nothing
 	Clock      *Fault    `json:"clock"`    // what is wrong with it, null for nothing; it stops no payment
+	Board      []Fault   `json:"board"`    // what is wrong with lamps, drawer, switches and buttons, worst first; stops no payment
+	Register   *Fault    `json:"register"` // what keeps identities from central, null for nothing; it stops no payment
 	Session    *Session  `json:"session"`  // who is signed on, null for nobody or no sign-on
 	Training   bool      `json:"training"` // nothing is recorded
 	Reprint    []string  `json:"reprint"`  // payments whose slip may not have come out
@@ -177,7 +179,9 @@ type Options struct {
 	Status   func() Status                           // fills what the terminal itself does not know
 	Rescan   func() error                            // looks for new manifests and policies
 	Render   func(io.Writer, validate.Receipt) error // draws a slip as PNG
+	Roster   Roster                                  // nil where nobody signs on
 	Bench    health.Bench                            // the devices, for the self-test
+	Printer  PrinterActs
 	Log      *slog.Logger
 }
 
@@ -200,6 +204,7 @@ func Handler(opt Options) http.Handler {
 	mux.HandleFunc("GET /v1/last", s.last)
 	mux.HandleFunc("GET /v1/slip/{number}", s.slip)
 	mux.HandleFunc("POST /v1/selftest", s.selfTest)
+	mux.HandleFunc("POST /v1/printer", s.printer)
 	s.acts(mux)
 	return http.MaxBytesHandler(mux, maxBody)
 }
@@ -338,6 +343,10 @@ func (s *server) status(w http.ResponseWriter, _ *http.Request) {
 		st.Session = &Session{x.Operator, x.Name, x.Role, x.Since, x.Locked, int64(x.Float), x.Currency}
 	}
 	st.Scanner, st.Printer, st.Ledger, st.Clock = s.fault(state.Scanner), s.fault(state.Printer), s.fault(state.Ledger), s.fault(state.Clock)
+	st.Board = []Fault{}
+	for i := range state.Board {
+		st.Board = append(st.Board, *s.fault(&state.Board[i]))
+	}
 	st.Limits.Fault = s.fault(state.Limits)
 	st.Reprint = []string{}
 	for _, n := range state.Reprint {

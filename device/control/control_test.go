@@ -31,7 +31,7 @@ type daemon struct {
 	path   string
 }
 
-func serve(t *testing.T) daemon {
+func serve(t *testing.T, change ...func(*Options)) daemon {
 	t.Helper()
 	now := func() time.Time { return noon }
 	d := daemon{shelf: terminaltest.NewShelf(), ledger: terminaltest.NewLedger("T-1", now), path: filepath.Join(t.TempDir(), "s")}
@@ -44,9 +44,13 @@ func serve(t *testing.T) daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: Handler(Options{Terminal: counter, Language: money.English,
+	opt := Options{Terminal: counter, Language: money.English,
 		Status: func() Status { return Status{Terminal: "T-1"} }, Rescan: func() error { return errors.New("no folder") },
-		Render: func(w io.Writer, r validate.Receipt) error { _, err := fmt.Fprint(w, "PNG of ", r.Number); return err }})}
+		Render: func(w io.Writer, r validate.Receipt) error { _, err := fmt.Fprint(w, "PNG of ", r.Number); return err }}
+	for _, c := range change {
+		c(&opt)
+	}
+	server := &http.Server{Handler: Handler(opt)}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close(); <-done })

@@ -84,6 +84,15 @@ func (b *Board) output(find Finder, p Part, o Output) *relay {
 	if o.Pin == "" {
 		return nil
 	}
+	r := b.find(find, p, o)
+	if r != nil {
+		b.outputFailed(p)(r.set(false))
+	}
+	return r
+}
+
+// find finds the line of an output and does not touch it; nil where it cannot be used.
+func (b *Board) find(find Finder, p Part, o Output) *relay {
 	found, err := find(o.Pin, p == Drawer)
 	if err != nil {
 		b.missing(p, o.Pin, err)
@@ -97,9 +106,22 @@ func (b *Board) output(find Finder, p Part, o Output) *relay {
 		}
 		b.log.Warn("an active-low output is switched on for a moment at each start: wire it active-high", "part", p, "line", o.Pin, "chip", found.Chip)
 	}
-	r := &relay{part: p, line: &line{Found: found, name: o.Pin}, activeLow: o.ActiveLow}
-	b.outputFailed(p)(r.set(false))
-	return r
+	return &relay{part: p, line: &line{Found: found, name: o.Pin}, activeLow: o.ActiveLow}
+}
+
+// Look finds the lines of a configuration and touches none: the faults that Open would
+// name, the worst first.
+func Look(c Config, find Finder) []*Fault {
+	b := &Board{log: slog.New(slog.DiscardHandler), tell: func([]*Fault) {}, bad: map[Part]*Fault{}}
+	for _, p := range order {
+		if o := c.outputs()[p]; o.Pin != "" {
+			b.find(find, p, o)
+		}
+	}
+	for p, i := range c.inputs() {
+		b.input(find, p, i)
+	}
+	return b.faults()
 }
 
 // input finds an input; nil where there is none.
@@ -176,7 +198,7 @@ func (b *Board) keep(key Part, err error, words func() *Fault) {
 func (b *Board) faults() []*Fault {
 	var list []*Fault
 	for _, code := range rank {
-		for _, p := range append([]Part{"", Busy, Tamper, nowOpen, onceOpen, Pay, stuckKey}, order[:]...) {
+		for _, p := range append(order[:], "", Tamper, nowOpen, onceOpen, Pay, stuckKey, Busy) {
 			if f := b.bad[p]; f != nil && f.Code == code {
 				list = append(list, f)
 			}
@@ -201,8 +223,12 @@ func (b *Board) Printer() *Printer { return b.printer }
 // pulse. The coil is switched off in every case.
 func (b *Board) OpenDrawer(ctx context.Context) error { return b.drawer.open(ctx) }
 
-// HasDrawer says whether a drawer is wired to a pin.
-func (b *Board) HasDrawer() bool { return b.drawer.out != nil }
+// Has says whether a part is wired, and its line was found.
+func (b *Board) Has(p Part) bool {
+	outs := map[Part]*relay{Drawer: b.drawer.out, Power: b.printer.power, Win: b.win, Refuse: b.refuse, Alarm: b.alarm, Buzzer: b.buzzer}
+	ins := map[Part]*sensor{Busy: b.printer.busy, Tamper: b.tamper, Pay: b.pay}
+	return outs[p] != nil || ins[p] != nil
+}
 
 // CaseOpen is what the tamper switch says; known is false where there is none, or before
 // Run has looked.
@@ -213,6 +239,29 @@ func (b *Board) CaseOpen() (open, known bool) {
 		return false, false
 	}
 	return *b.open, true
+}
+
+// ErrNoSwitch means that no tamper switch is wired here, or that its line is not usable.
+var ErrNoSwitch = errors.New("no tamper switch is wired to a pin of this terminal")
+
+// Case is what the tamper switch says now; it looks by itself where Run does not.
+func (b *Board) Case(ctx context.Context) (open bool, err error) {
+	if open, known := b.CaseOpen(); known {
+		return open, nil
+	}
+	if b.tamper == nil {
+		return false, ErrNoSwitch
+	}
+	if err := b.tamper.line.listen(b.tamper.pull); err != nil {
+		return false, err
+	}
+	if open, err = b.tamper.active(); err != nil {
+		return false, err
+	}
+	if open, err = b.tamper.settle(ctx, open); err != nil {
+		return false, err
+	}
+	return open, ctx.Err()
 }
 
 // Blink lights each lamp in turn and then sounds the buzzer, each for the time given: a
@@ -256,14 +305,13 @@ func (b *Board) Run(ctx context.Context, counter Counter, pay func(ctx context.C
 }
 
 // Close makes every output idle, the drawer first, and leaves it so: a line that was given
-// back to the kernel would float. The printer's power goes too, so Close comes after the
-// last slip.
+// back to the kernel would float. The printer's power stays as it is, for a slip may lie
+// held in it; the next start switches it off before it is switched on.
 func (b *Board) Close() error {
 	var errs []error
 	if b.drawer.out != nil {
 		errs = append(errs, b.drawer.off())
 	}
-	errs = append(errs, b.printer.PowerOff())
 	for _, r := range []*relay{b.buzzer, b.win, b.refuse, b.alarm} {
 		errs = append(errs, r.set(false))
 	}

@@ -50,11 +50,14 @@ func TestOutputsAreLeftIdleAndDrivenAtTheStop(t *testing.T) {
 		}
 		w.stop()
 		if !w.pin[Power].Level() {
-			t.Error("Run took the printer's power, and the last slip with it")
+			t.Error("the printer lost its power, and the last slip with it")
+		}
+		if !w.pin[Win].Level() || w.pin[Buzzer].Level() {
+			t.Error("lamp or buzzer is on when nothing runs any more")
 		}
 		must(t, w.board.Close())
 		for _, p := range order {
-			if idle := p == Win; w.pin[p].Level() != idle || !w.pin[p].IsOutput() {
+			if high := p == Win || p == Power; w.pin[p].Level() != high || !w.pin[p].IsOutput() {
 				t.Errorf("%s: high %t, output %t", p, w.pin[p].Level(), w.pin[p].IsOutput())
 			}
 		}
@@ -286,8 +289,9 @@ func TestDrawerThatWillNotGoOffIsTriedAgainAndNamed(t *testing.T) {
 		if got := w.codes(); !slices.Equal(got, []string{CodeDrawer}) {
 			t.Errorf("faults %v", got)
 		}
-		if err := w.board.OpenDrawer(t.Context()); !errors.Is(err, ErrDrawerStuck) {
-			t.Error("another pulse on a coil that is on:", err)
+		began := time.Now()
+		if err := w.board.OpenDrawer(t.Context()); !errors.Is(err, ErrDrawerStuck) || time.Since(began) != 0 {
+			t.Error("another pulse on a coil that is on:", err, time.Since(began))
 		}
 		f.After(nil)
 		f.Fail("out", nil, 0)
@@ -298,6 +302,29 @@ func TestDrawerThatWillNotGoOffIsTriedAgainAndNamed(t *testing.T) {
 	})
 }
 
+func TestCoilThatStayedOnIsOffAfterTheStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.open(everything())
+		f := w.pin[Drawer]
+		f.After(func(_ string, high bool) {
+			if high {
+				f.Fail("out", errors.New("broken"), -1)
+			}
+		})
+		if err := w.board.OpenDrawer(t.Context()); !errors.Is(err, ErrDrawerStuck) || !f.Level() {
+			t.Fatal("the coil is not on:", err)
+		}
+		f.Fail("out", nil, 0)
+		must(t, w.board.Close())
+		if f.Level() {
+			t.Error("the coil is on when nothing runs any more")
+		}
+	})
+}
+
+// Of lsongdev/node-escpos#151: a pulse that waited in a held job opened the drawer minutes
+// later. Here nothing that the paper does opens it.
 func TestPaymentOpensTheDrawerOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -364,6 +391,17 @@ func TestLampsSayWhatThePageSays(t *testing.T) {
 	})
 }
 
+func TestWhatWasShownBeforeTheStartIsLitAndNotSounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.counter.winner("old")
+		w.run(everything())
+		if !w.pin[Win].Level() || len(highs(w.pin[Buzzer])) != 0 {
+			t.Error("lamp", w.pin[Win].Level(), "sounds", highs(w.pin[Buzzer]))
+		}
+	})
+}
+
 func TestSoundsAreThreeShapesOfAtMost600msEachHeardOnce(t *testing.T) {
 	const ms = time.Millisecond
 	shapes := map[validate.Reason][]time.Duration{
@@ -423,6 +461,12 @@ func TestPrinterIsOffLongEnoughAndNotSentToTooSoon(t *testing.T) {
 		w.pin[Power].Fail("out", errors.New("broken"), -1)
 		if err := p.PowerOff(); err == nil || !slices.Equal(w.codes(), []string{CodeOutput}) {
 			t.Error("a power line that fails:", err, w.codes())
+		}
+		w.pin[Power].Fail("out", nil, 0)
+		again := time.Now()
+		must(t, p.PowerOn(t.Context()))
+		if took := time.Since(again); took < 500*time.Millisecond || len(w.codes()) != 0 {
+			t.Errorf("after a failure it is on in %v, faults %v", took, w.codes())
 		}
 	})
 }
@@ -536,4 +580,42 @@ func TestFaultsFitTheClerksTwoLinesAndHaveACodeEach(t *testing.T) {
 	if len(seen) != len(rank) {
 		t.Errorf("%d faults, %d ranks", len(seen), len(rank))
 	}
+}
+
+func TestLookNamesTheFaultsAndTouchesNothing(t *testing.T) {
+	w := newWorld(t)
+	delete(w.pin, Tamper)
+	delete(w.pin, Win)
+	c := everything()
+	c.Drawer.ActiveLow = true
+	var codes []string
+	for _, f := range Look(c, w.finder()) {
+		codes = append(codes, f.Code)
+	}
+	if !slices.Equal(codes, []string{CodeGlitch, CodeNoLine, CodeNoLine}) {
+		t.Errorf("faults %v", codes)
+	}
+	for p, f := range w.pin {
+		if len(f.Calls()) != 0 {
+			t.Errorf("%s: %v", p, f.Calls())
+		}
+	}
+}
+
+// A self-test has a board that nobody runs.
+func TestCaseIsLookedAtWithoutRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.open(everything())
+		for _, want := range []bool{false, true, false} {
+			w.pin[Tamper].Drive(!want) // active low
+			if open, err := w.board.Case(t.Context()); err != nil || open != want {
+				t.Errorf("open %t, want %t: %v", open, want, err)
+			}
+		}
+		w.openWith(Config{}, w.finder())
+		if _, err := w.board.Case(t.Context()); !errors.Is(err, ErrNoSwitch) || w.board.Has(Tamper) || w.board.Has(Drawer) {
+			t.Error("a switch that is not there:", err)
+		}
+	})
 }

@@ -96,18 +96,21 @@ func (c Config) outputs() map[Part]Output {
 var order = [...]Part{Drawer, Power, Buzzer, Win, Refuse, Alarm}
 
 // Empty says that no wire is configured: then nothing looks for GPIO.
-func (c Config) Empty() bool {
+func (c Config) Empty() bool { return c.Count() == 0 }
+
+// Count is how many wires are configured.
+func (c Config) Count() (n int) {
 	for _, i := range c.inputs() {
 		if i.Pin != "" {
-			return false
+			n++
 		}
 	}
 	for _, o := range c.outputs() {
 		if o.Pin != "" {
-			return false
+			n++
 		}
 	}
-	return true
+	return n
 }
 
 // Validate refuses a configuration that cannot work, naming each setting.

@@ -46,19 +46,23 @@ type chip struct {
 // OpenMachine loads the library's drivers. Call it first in a program, before it opens any
 // file or starts a goroutine: where the kernel shows a chip under two names (newer ones do,
 // on a Pi 5), the library closes the second one twice over and then descriptor 0, and
-// whatever has got these numbers meanwhile is closed with it. OpenMachine opens descriptor 0
-// again, on /dev/null.
+// whatever has got these numbers meanwhile is closed with it. OpenMachine puts back what
+// descriptor 0 was, or /dev/null.
 //
 // It always returns a Machine. A machine with no GPIO has a Find that says so.
 func OpenMachine() *Machine {
 	if err := mayMapWrongly(); err != nil {
 		return &Machine{fault: noPermission("/dev/mem", err)}
 	}
+	restore, err := hold(0)
+	if err != nil {
+		return &Machine{fault: unusable(err)}
+	}
 	state, err := host.Init()
-	err = errors.Join(err, reopen(0))
+	err = errors.Join(err, restore())
 	m := &Machine{mapped: err == nil && mapped(state)}
-	for _, c := range gpioioctl.Chips {
-		m.chips = append(m.chips, chipOf(c, m.mapped))
+	for i, c := range gpioioctl.Chips {
+		m.chips = append(m.chips, chipOf(c, m.mapped && i == 0)) // the library takes the first chip's edges
 	}
 	if len(m.chips) == 0 || err != nil {
 		m.fault = unusable(err)
@@ -93,20 +97,30 @@ func mapped(state *driverreg.State) bool {
 	return f.Close() == nil
 }
 
-// reopen makes sure that descriptor fd is open: a file that got the number 0, 1 or 2 would
-// be read or written by whoever means the standard ones.
-func reopen(fd int) error {
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); !errors.Is(err, unix.EBADF) {
-		return err
+// hold keeps what descriptor fd is. Restore opens fd again where it was closed meanwhile,
+// as that or, if it was not open, as /dev/null: the next file that is opened would get the
+// number, and be taken for standard input.
+func hold(fd int) (restore func() error, err error) {
+	kept, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+	if errors.Is(err, unix.EBADF) {
+		kept, err = unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	}
-	null, err := unix.Open("/dev/null", unix.O_RDWR, 0)
 	if err != nil {
-		return fmt.Errorf("descriptor %d is closed, and so is /dev/null: %w", fd, err)
+		return nil, fmt.Errorf("descriptor %d cannot be kept: %w", fd, err)
 	}
-	if null == fd {
-		return nil
+	if kept == fd { // it was closed, and is /dev/null now
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {
+			return nil, fmt.Errorf("descriptor %d: %w", fd, err)
+		}
+		return hold(fd)
 	}
-	return errors.Join(unix.Dup3(null, fd, 0), unix.Close(null))
+	return func() error {
+		defer func() { _ = unix.Close(kept) }() // nothing was written
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); !errors.Is(err, unix.EBADF) {
+			return err
+		}
+		return unix.Dup3(kept, fd, 0)
+	}, nil
 }
 
 // unusable says why there is no chip: none, or one that may not be opened.

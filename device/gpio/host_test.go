@@ -125,38 +125,53 @@ func TestRealLibraryWithoutGPIO(t *testing.T) {
 }
 
 // The library's GPIOChip.Close closes descriptor 0 as well; the next file that is opened
-// would become standard input.
-func TestDescriptorThatTheLibraryClosedIsOpenedAgainOnNull(t *testing.T) {
-	null, err := os.Open("/dev/null")
+// would become standard input. Descriptor 200 stands for it here.
+func TestDescriptorThatTheLibraryClosesIsPutBack(t *testing.T) {
+	const fd = 200
+	kept, other := filepath.Join(t.TempDir(), "kept"), filepath.Join(t.TempDir(), "other")
+	must(t, os.WriteFile(kept, nil, 0o600))
+	must(t, os.WriteFile(other, nil, 0o600))
+	cases := []struct{ before, after, want string }{ // "" is closed
+		{kept, "", kept},
+		{kept, kept, kept},
+		{kept, other, other}, // taken by somebody meanwhile, who needs it
+		{"", "", "/dev/null"},
+	}
+	for _, c := range cases {
+		become(t, fd, c.before)
+		restore, err := hold(fd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		become(t, fd, c.after)
+		must(t, restore())
+		var got, want unix.Stat_t
+		must(t, unix.Fstat(fd, &got))
+		must(t, unix.Stat(c.want, &want))
+		if got.Ino != want.Ino || got.Dev != want.Dev {
+			t.Errorf("%+v: it is another file", c)
+		}
+		flags, err := unix.FcntlInt(fd, unix.F_GETFD, 0)
+		if err != nil || flags&unix.FD_CLOEXEC != 0 {
+			t.Errorf("%+v: a child would not get it: %v", c, err)
+		}
+	}
+	become(t, fd, "")
+}
+
+// become makes descriptor fd an open file, or closes it.
+func become(t *testing.T, fd int, path string) {
+	t.Helper()
+	if path == "" {
+		if err := unix.Close(fd); err != nil && !errors.Is(err, unix.EBADF) {
+			t.Fatal(err)
+		}
+		return
+	}
+	f, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = null.Close() }()
-	const fd = 200 // stands for 0, which the test binary's driver may still want
-	if err := unix.Dup3(int(null.Fd()), fd, 0); err != nil {
-		t.Fatal(err)
-	}
-	must(t, unix.Close(fd))
-	must(t, reopen(fd))
-	var stat, want unix.Stat_t
-	must(t, unix.Fstat(fd, &stat))
-	must(t, unix.Stat("/dev/null", &want))
-	if stat.Rdev != want.Rdev || stat.Mode != want.Mode {
-		t.Error("it is another file")
-	}
-	text := filepath.Join(t.TempDir(), "kept")
-	must(t, os.WriteFile(text, nil, 0o600))
-	f, err := os.Open(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = f.Close() }()
-	must(t, unix.Dup3(int(f.Fd()), fd, 0))
-	must(t, reopen(fd)) // open: stays what it is
-	must(t, unix.Fstat(fd, &stat))
-	must(t, unix.Stat(text, &want))
-	if stat.Ino != want.Ino {
-		t.Error("an open descriptor was replaced")
-	}
-	must(t, unix.Close(fd))
+	must(t, unix.Dup3(f, fd, 0))
+	must(t, unix.Close(f))
 }

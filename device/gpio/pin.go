@@ -47,7 +47,7 @@ type Found struct {
 
 // Finder finds a pin by its name: "GPIO17" on a Raspberry Pi, any line's own name
 // elsewhere. Transient asks for a pin that the kernel takes back when the program dies
-// (on kernels that do: see SECURITY.md). Its errors are *Fault.
+// (on kernels that do: see README.md). Its errors are *Fault.
 type Finder func(name string, transient bool) (Found, error)
 
 // direction is what a line was made.

@@ -75,6 +75,23 @@ func (p *Printer) PowerOn(ctx context.Context) error {
 	return pauseUntil(ctx, p.since.Add(p.settles))
 }
 
+// Lines gives the lines as the printer's driver takes them, nil for one that is not wired.
+// Busy does not block; power returns when the printer may be sent its first byte.
+func (p *Printer) Lines() (busy func() (bool, error), power func(ctx context.Context, on bool) error) {
+	if p.busy != nil {
+		busy = p.Busy
+	}
+	if p.power != nil {
+		power = func(ctx context.Context, on bool) error {
+			if on {
+				return p.PowerOn(ctx)
+			}
+			return p.PowerOff()
+		}
+	}
+	return busy, power
+}
+
 // PowerOff switches the printer off.
 func (p *Printer) PowerOff() error {
 	if p == nil || p.power == nil {

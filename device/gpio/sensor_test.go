@@ -1,9 +1,11 @@
 package gpio
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +32,37 @@ func TestTamperSwitchReportsAtStartAndAtEachChange(t *testing.T) {
 		}
 		if n := strings.Count(w.log.String(), `msg="tamper switch"`); n != 2 {
 			t.Errorf("%d lines in the log for one opening and one closing:\n%s", n, w.log.String())
+		}
+	})
+}
+
+func TestClosedCaseIsKnownFromTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.open(everything())
+		if _, known := w.board.CaseOpen(); known {
+			t.Error("known before anybody looked")
+		}
+		w.run(everything())
+		if open, known := w.board.CaseOpen(); open || !known || len(w.codes()) != 0 {
+			t.Error("a closed case: open", open, "known", known, w.codes())
+		}
+	})
+}
+
+func TestTroubleIsToldOnceAndItsEndOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, told := NewFake("x"), []error{}
+		f.Fail("wait", errors.New("broken"), 500)
+		s := &sensor{line: &line{Found: Found{Pin: f}, name: "x"}, pull: PullUp, fault: func(err error) { told = append(told, err) }}
+		ctx, cancel := context.WithCancel(t.Context())
+		var watching sync.WaitGroup
+		watching.Go(func() { s.watch(ctx, func(bool, bool) {}) })
+		time.Sleep(time.Hour)
+		cancel()
+		watching.Wait()
+		if len(told) != 2 || told[0] == nil || told[1] != nil {
+			t.Errorf("told %v", told)
 		}
 	})
 }
@@ -188,6 +221,23 @@ func TestPressTooSoonAfterAVerdictIsNotMeantForIt(t *testing.T) {
 	})
 }
 
+// The counter may be ahead of the lamps: what they show is not what would be paid.
+func TestPressBetweenAScanAndItsShowingPaysNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(everything())
+		w.counter.winner("a")
+		w.pass(time.Second)
+		w.counter.mu.Lock()
+		w.counter.state.View.ID = "b" // and nobody was woken yet
+		w.counter.mu.Unlock()
+		w.press()
+		if got := w.pressed(); len(got) != 0 {
+			t.Errorf("pressed %v", got)
+		}
+	})
+}
+
 func TestPressesDuringAPaymentAreNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -223,6 +273,20 @@ func TestButtonThatIsDownAtTheStartPressesNothingAndIsNamed(t *testing.T) {
 		w.press()
 		if got := w.pressed(); !slices.Equal(got, []string{"a"}) {
 			t.Errorf("pressed %v", got)
+		}
+	})
+}
+
+func TestButtonThatIsDownWhenItsLineComesToWorkPressesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.pin[Pay].Fail("in", errors.New("broken"), 5)
+		w.pin[Pay].Drive(false)
+		w.counter.winner("a")
+		w.run(everything())
+		w.pass(15 * time.Second)
+		if got := w.pressed(); len(got) != 0 || len(w.codes()) != 0 {
+			t.Errorf("pressed %v, faults %v", got, w.codes())
 		}
 	})
 }

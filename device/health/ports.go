@@ -2,7 +2,6 @@ package health
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"path"
 	"slices"
@@ -199,15 +198,3 @@ func (c Check) Soon() Check {
 }
 
 func oneLine(s string) string { return strings.ReplaceAll(s, "\n", " ") }
-
-// Pins is the check of a board's pins. err is why they cannot be used.
-func Pins(configured bool, detail string, err error) Check {
-	c := About(CheckGPIO)
-	switch {
-	case err != nil:
-		return c.fail("check the pins' names in the configuration, and that the daemon's user is in group gpio", "%s", reason(err))
-	case !configured:
-		return c.Skip("the configuration names no pin")
-	}
-	return c.ok("%s", fmt.Sprint(detail))
-}

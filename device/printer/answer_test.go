@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // parse feeds pieces and returns what came out, with the bytes copied.
@@ -86,6 +88,20 @@ func FuzzParser(f *testing.F) {
 		twice, _ := parse(append(again, p.partial...))
 		if fmt.Sprint(twice) != fmt.Sprint(rest) {
 			t.Fatalf("sent again: %v, first: %v", twice, rest)
+		}
+	})
+}
+
+// TestParserIsBackAfterAnyNoise: whatever stood before, at most one answer is lost to it.
+func TestParserIsBackAfterAnyNoise(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		noise := rapid.SliceOf(rapid.SampledFrom([]byte{0, 0x11, 0x12, 0x13, 0x14, 0x18, 0x22, 0x25, 0x37, 0x41, 0x5f, 0x7e, 0xff})).Draw(t, "noise")
+		frame := rapid.SampledFrom([]string{"\x37\x22ABCD\x00", "\x37\x25\x00", "\x18\x00\x0c\x0f", "\x12"}).Draw(t, "frame")
+		kind := map[string]AnswerKind{"\x37\x22ABCD\x00": ProcessID, "\x37\x25\x00": Cleared, "\x18\x00\x0c\x0f": Automatic, "\x12": RealTime}[frame]
+		answers, p := parse(noise, []byte(frame), []byte(frame))
+		last := answers[len(answers)-1]
+		if last.Kind != kind || string(last.Bytes) != frame || len(p.partial) > 0 {
+			t.Fatalf("after % x the second % x is %v", noise, frame, answers)
 		}
 	})
 }

@@ -10,12 +10,7 @@ import (
 // Closing lays out the slip of a closing, or of an X report.
 func (st Stationery) Closing(c validate.Closing) Slip {
 	say := wordsFor(st.Language)
-	var s Slip
-	s.Line(st.Shop.Name, Bold, Centre)
-	for _, line := range st.Shop.Address {
-		s.Line(line, Centre)
-	}
-	s.Blank()
+	s := st.head()
 	for _, l := range c.Lines() {
 		label := l.Label(st.Language)
 		switch {

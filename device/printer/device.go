@@ -33,6 +33,14 @@ type Config struct {
 	Flow    Flow   // empty means NoFlow
 	Profile Profile
 
+	// Busy is the printer's busy line (DTR on small modules) where it is wired to a pin:
+	// true means that it takes no more than a chunk. It must not block. Nil where it is not.
+	Busy func() (bool, error)
+	// Power switches the printer's supply where a pin can, and returns when it has; the
+	// printer is on while Run runs and stays on after it, since a slip may be in it. Nil
+	// where no pin can.
+	Power func(ctx context.Context, on bool) error
+
 	WriteTimeout  time.Duration // without progress the printer counts as blocked; default from speed and chunk
 	AnswerTimeout time.Duration // for one status request, and between two of them while a slip is out; default 500 ms
 	Poll          time.Duration // between status requests at rest; default 2 s
@@ -109,6 +117,7 @@ type Device struct {
 	err  error // of the configuration, told by Run and Print
 	log  *slog.Logger
 	jobs chan *order
+	cure chan *remedy
 
 	mu      sync.Mutex
 	status  Status
@@ -116,10 +125,12 @@ type Device struct {
 	changed chan struct{} // closed and replaced when status or holding changes
 
 	// Of the goroutine in Run only.
+	powered     bool    // by the pin, if there is one
 	torn        bool    // the last job broke off inside a command
 	lastID      [4]byte // of the last job with a process id
 	proved      bool    // the model has answered a process id
 	noProcessID bool    // the model did not keep its profile's promise
+	reads       bool    // the model has told that it read a slip to its end
 }
 
 // order is one job on its way to the owner.
@@ -127,7 +138,6 @@ type order struct {
 	ctx    context.Context
 	job    *job
 	pulse  bool // a drawer pulse: no proof is asked for
-	clear  bool // no job at all: the printer's buffer is to be emptied
 	watch  func(State)
 	result chan outcome
 }
@@ -140,7 +150,7 @@ type outcome struct {
 // New returns a Device that does nothing until Run. A wrong configuration is
 // reported by Run, and by Print.
 func New(cfg Config, log *slog.Logger) *Device {
-	d := &Device{log: log, jobs: make(chan *order), changed: make(chan struct{})}
+	d := &Device{log: log, jobs: make(chan *order), cure: make(chan *remedy), changed: make(chan struct{})}
 	d.cfg, d.err = cfg.withDefaults()
 	d.status = unplugged(errors.New("not opened yet"))
 	return d
@@ -152,6 +162,9 @@ func (d *Device) Torn() { d.torn = true }
 
 func unplugged(err error) Status {
 	f := notConnected(err)
+	if p, ok := errors.AsType[*pinError](err); ok {
+		f = pinBroken(p.err)
+	}
 	return Status{Paper: PaperUnknown, Fault: &f}
 }
 
@@ -180,7 +193,7 @@ func (d *Device) Run(ctx context.Context) error {
 	const first, last = 250 * time.Millisecond, 5 * time.Second
 	pause, logged := first, ""
 	for ctx.Err() == nil {
-		port, err := OpenPort(d.cfg.Path, d.cfg.Baud, d.cfg.Flow)
+		port, err := d.connect(ctx)
 		if err == nil {
 			logged = ""
 			var useful bool
@@ -198,13 +211,47 @@ func (d *Device) Run(ctx context.Context) error {
 		}
 		jitter := pause/2 + mathrand.N(pause/2)
 		pause = min(2*pause, last)
-		select {
-		case <-ctx.Done():
-		case <-time.After(jitter):
-		}
+		_ = wait(ctx, jitter) // the loop looks at ctx
 	}
 	d.publish(unplugged(context.Cause(ctx)))
 	return nil
+}
+
+// pinError is a pin that cannot be read or set.
+type pinError struct{ err error }
+
+func (e *pinError) Error() string { return "the printer's pin: " + e.err.Error() }
+func (e *pinError) Unwrap() error { return e.err }
+
+// connect switches the printer on, where a pin can, opens the line, and gives the printer
+// the time its model needs before the first byte.
+func (d *Device) connect(ctx context.Context) (*Port, error) {
+	if d.cfg.Power != nil && !d.powered {
+		if err := d.cfg.Power(ctx, true); err != nil {
+			return nil, &pinError{err}
+		}
+		d.powered = true
+	}
+	port, err := OpenPort(d.cfg.Path, d.cfg.Baud, d.cfg.Flow)
+	if err != nil {
+		return nil, err
+	}
+	if wait(ctx, d.cfg.Profile.Wake) != nil {
+		return nil, errors.Join(ctx.Err(), port.Close())
+	}
+	return port, nil
+}
+
+// wait is nil after the time, or what ended ctx before.
+func wait(ctx context.Context, t time.Duration) error {
+	timer := time.NewTimer(t)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // serve is one connection, from the first status to its loss. useful says that
@@ -230,9 +277,14 @@ func (d *Device) serve(ctx context.Context, port *Port) (useful bool, err error)
 			return true, l.lost()
 		case o := <-d.jobs:
 			d.perform(ctx, l, o)
+		case r := <-d.cure:
+			r.result <- r.apply(d, l)
 		case <-poll.C:
 			if err := d.survey(ctx, l); err != nil {
 				return true, err
+			}
+			if d.Status().Fault == nil && l.forgive() {
+				d.log.Warn("printer said XOFF and never XON: taken as switched off and on meanwhile", "path", d.cfg.Path)
 			}
 		}
 	}
@@ -368,21 +420,6 @@ func (d *Device) OpenDrawer(ctx context.Context, pin int, on time.Duration) erro
 	return err
 }
 
-// Clear makes the printer forget what it still keeps, after a slip ended as
-// StateUnknown and is not wanted any more: with nil it will not come out when
-// paper is loaded. What is on the paper already stays there; the next slip begins
-// by cutting it off. An error means that nobody knows.
-func (d *Device) Clear(ctx context.Context) error {
-	if d.err != nil {
-		return d.err
-	}
-	if !d.cfg.Profile.Clears {
-		return fmt.Errorf("printer profile %q cannot clear its buffer: switch the printer off and on", d.cfg.Profile.Name)
-	}
-	_, err := d.submit(ctx, &order{clear: true})
-	return err
-}
-
 // submit hands an order to the owner, who takes one only when nothing else is
 // out, and waits for its end. Without a printer, or behind a held slip, it is
 // refused at once: five presses on "print" must not make five slips.
@@ -432,13 +469,6 @@ func (d *Device) perform(run context.Context, l *link, o *order) {
 
 // deliver asks the status, sends and waits for the proof.
 func (d *Device) deliver(ctx context.Context, l *link, o *order) (State, error) {
-	if o.clear {
-		if err := l.clear(ctx, attempts*d.cfg.AnswerTimeout); err != nil {
-			return StateUnknown, fmt.Errorf("clear the printer: %w", err)
-		}
-		d.torn = true // a line or picture may be half printed
-		return StateSent, nil
-	}
 	if err := d.survey(ctx, l); err != nil {
 		cause := notConnected(err)
 		if l.lost() == nil {

@@ -268,6 +268,8 @@ func qrOn(t *testing.T, slip sim.Slip) string {
 	return result.GetText()
 }
 
+// TestPrintWithoutProcessIDIsConsumed: that a line took all bytes is no proof of paper
+// (apple/cups#5441).
 func TestPrintWithoutProcessIDIsConsumed(t *testing.T) {
 	b := start(t, "generic-80", sim.PrinterOptions{Chinese: true})
 	if err := b.print(t.Context(), receipt("REÇU")).ended(printer.StateConsumed); err != nil {
@@ -291,6 +293,8 @@ func TestPrintSettlesForConsumedWhenTheProfilePromisesTooMuch(t *testing.T) {
 	}
 }
 
+// TestPrintWaitsForALateProcessID: a limit of 3 s and an answer after 8 s made staff print
+// twice (odoo/odoo#266747).
 func TestPrintWaitsForALateProcessID(t *testing.T) {
 	// Each line takes longer than all status waits together; the proof still counts.
 	b := start(t, "epson-tm-t20", sim.PrinterOptions{LineDelay: 150 * time.Millisecond})
@@ -332,6 +336,8 @@ func TestCoverOpenBeforeHoldsAndIsNamedBeforeThePaper(t *testing.T) {
 	b.slips(0)
 }
 
+// TestPaperOutDuringHoldsThenPrintsOnce: writes tried again in hiding made many invoices of
+// one (Klemen1337/node-thermal-printer#78).
 func TestPaperOutDuringHoldsThenPrintsOnce(t *testing.T) {
 	b := start(t, "epson-tm-t20", sim.PrinterOptions{PaperLines: 3})
 	p := b.print(t.Context(), receipt("UNE FOIS"))
@@ -417,6 +423,8 @@ func TestCutterJamDuringIsHeldAndNamed(t *testing.T) {
 	b.slips(1)
 }
 
+// TestStalledPrinterEndsAsUnknownInTheCallersTime: a write without a limit hangs for ever
+// (pyserial/pyserial#163).
 func TestStalledPrinterEndsAsUnknownInTheCallersTime(t *testing.T) {
 	b := start(t, "epson-tm-t20", sim.PrinterOptions{})
 	b.paper.Set(func(s *sim.State) { s.Stalled = true })
@@ -499,6 +507,8 @@ func TestHangUpDuringIsUnknown(t *testing.T) {
 	}
 }
 
+// TestUnpluggedPrinterIsNoticedHoldsJobsAndComesBack with 50 jobs in the gap: a port that
+// was nil meanwhile ended a program (jeelabs/folie#40).
 func TestUnpluggedPrinterIsNoticedHoldsJobsAndComesBack(t *testing.T) {
 	b := start(t, "epson-tm-t20", sim.PrinterOptions{})
 	if err := b.paper.Unplug(); err != nil {
@@ -525,6 +535,8 @@ func TestUnpluggedPrinterIsNoticedHoldsJobsAndComesBack(t *testing.T) {
 	b.slips(1)
 }
 
+// TestOneWayPrinterIsNoStatusAndSent: a printer that cannot be asked is not "OK"
+// (qzind/tray#784).
 func TestOneWayPrinterIsNoStatusAndSent(t *testing.T) {
 	b := start(t, "generic-58", sim.PrinterOptions{Start: sim.State{OneWay: true}})
 	if s := b.Status(); s.Answers || s.Paper != printer.PaperUnknown || s.Fault != nil {
@@ -584,6 +596,8 @@ func TestNearEndWarnsAndPrints(t *testing.T) {
 	}
 }
 
+// TestDrawerOpensApartFromTheSlipAndNeverLater: a pulse without its times, or in a job that
+// waits for paper, opens the drawer with nobody there (lsongdev/node-escpos#151).
 func TestDrawerOpensApartFromTheSlipAndNeverLater(t *testing.T) {
 	b := start(t, "epson-tm-t20", sim.PrinterOptions{Start: sim.State{PaperEnd: true}})
 	err := b.OpenDrawer(t.Context(), 2, 100*time.Millisecond)

@@ -37,10 +37,32 @@ func Encode(s Slip, p Profile) ([]byte, error) {
 	return j.data, nil
 }
 
-// job is an encoded slip: its bytes, and its height on the paper in dots.
+// job is an encoded slip: its bytes, its height on the paper in dots, and how high it
+// stands at the end of each command that feeds paper.
 type job struct {
-	data []byte
-	dots int
+	data  []byte
+	dots  int
+	marks []mark
+}
+
+type mark struct{ bytes, dots int }
+
+func (j *job) mark() { j.marks = append(j.marks, mark{len(j.data), j.dots}) }
+
+// height is how much paper the first n bytes feed. A command counts when it is whole,
+// but a picture, which is printed as it comes, row by row.
+func (j *job) height(n int) int {
+	before := mark{}
+	for _, m := range j.marks {
+		if n < m.bytes {
+			if rows := m.dots - before.dots; m.bytes-before.bytes > rows {
+				return before.dots + rows*max(0, n-before.bytes)/(m.bytes-before.bytes)
+			}
+			return before.dots
+		}
+		before = m
+	}
+	return before.dots
 }
 
 func (j *job) add(command ...byte) { j.data = append(j.data, command...) }
@@ -75,6 +97,7 @@ func encode(s Slip, p Profile) (*job, error) {
 		j.add(esc, 'd', tearLines)
 	}
 	j.dots += tearLines * lineDots
+	j.mark()
 	return j, nil
 }
 
@@ -133,6 +156,7 @@ func (j *job) text(r row, p Profile) {
 	set(r.style&Bold != 0, esc, 'E', 0)
 	set(r.inverse, gs, 'B', 0)
 	j.add(append(b, lf)...)
+	j.mark()
 }
 
 // printable says that data is safe inside a command: a real-time request hidden
@@ -164,6 +188,7 @@ func (j *job) nativeQR(data string, p Profile) error {
 	j.add(esc, 'a', 0)
 	j.add(esc, 't', p.Page.Number)
 	j.dots += code.bits.height * 2
+	j.mark()
 	return nil
 }
 
@@ -174,11 +199,9 @@ const sliceBytes = 1024
 // raster sends a picture in slices. double prints each dot as two by two, which
 // makes a code a quarter of the bytes on a slow line.
 func (j *job) raster(b bitmap, double bool, p Profile) {
-	var mode byte
-	j.dots += b.height
+	mode, scale := byte(0), 1
 	if double {
-		mode = 3
-		j.dots += b.height
+		mode, scale = 3, 2
 	}
 	j.add(esc, 'a', 1)
 	rows := max(1, min(255, sliceBytes/b.stride))
@@ -186,6 +209,8 @@ func (j *job) raster(b bitmap, double bool, p Profile) {
 		h := min(rows, b.height-y)
 		head := []byte{gs, 'v', '0', mode, byte(b.stride), byte(b.stride >> 8), byte(h), 0}
 		j.add(append(head, defuse(b.bits[y*b.stride:(y+h)*b.stride])...)...)
+		j.dots += h * scale
+		j.mark()
 	}
 	j.add(esc, 'a', 0)
 	j.add(esc, 't', p.Page.Number)
@@ -222,6 +247,10 @@ func sensorRequest() []byte { return []byte{gs, 'r', 1} }
 // (DLE DC4, function 8, with its fixed parameters). Nothing may follow before the answer.
 func clearRequest() []byte { return []byte{dle, 0x14, 8, 1, 3, 20, 1, 6, 2, 8} }
 
+// recoverRequest makes the printer go on from the line at which its cutter jammed (DLE
+// ENQ 1). It is obeyed at once, and ignored when there is nothing to recover from.
+func recoverRequest() []byte { return []byte{dle, 0x05, 1} }
+
 // DrawerPulse is the command that opens a cash drawer: connector pin 2 or 5, held
 // for on, at most 510 ms in steps of 2 ms. All five bytes, always: with fewer,
 // the printer takes its pulse times from the text that follows.
@@ -253,8 +282,11 @@ func resync(p Profile) []byte {
 }
 
 // mechanics is how long the paper itself takes, with the cut.
-func (p Profile) mechanics(dots int) time.Duration {
-	return time.Duration(dots)*time.Second/time.Duration(8*p.Speed) + 1500*time.Millisecond
+func (p Profile) mechanics(dots int) time.Duration { return p.feeding(dots) + 1500*time.Millisecond }
+
+// feeding is how long the paper alone takes.
+func (p Profile) feeding(dots int) time.Duration {
+	return time.Duration(dots) * time.Second / time.Duration(8*p.Speed)
 }
 
 // transfer is how long n bytes take on a line of the given speed, 8N1.

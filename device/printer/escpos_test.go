@@ -49,6 +49,8 @@ func TestFoldSpellsWhatThePageLacks(t *testing.T) {
 	}
 }
 
+// TestEuroAndPageNumberByProfile: page numbers of a decimal table, written as hexadecimal
+// ones, printed no euro (python-escpos/python-escpos#358).
 func TestEuroAndPageNumberByProfile(t *testing.T) {
 	var s Slip
 	s.Line("Total 3,00 €")

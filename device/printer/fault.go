@@ -9,7 +9,7 @@ import (
 // the technician's guide and read out by phone. A clerk's text is at most two
 // lines of 32 columns.
 type Fault struct {
-	Code       string // P1 to P11
+	Code       string // P1 to P13
 	Stops      bool   // false: slips still come out (the roll is nearly used up)
 	ClerkFR    string
 	ClerkEN    string
@@ -33,6 +33,7 @@ func Faults() []Fault {
 	return []Fault{
 		notConnected(nil), paperOut(), coverOpen(), cutterJam(), broken(), headHot(),
 		offline(), silent(nil), stalled(nil), paperLow(), busy(nil),
+		busyLine(), pinBroken(nil),
 	}
 }
 
@@ -89,6 +90,16 @@ func paperLow() Fault {
 func busy(err error) Fault {
 	return Fault{"P11", true, "Impression en cours.\nPatientez.", "Still printing.\nPlease wait.",
 		"another slip was still in the printer when the time for this one was over", err}
+}
+
+func busyLine() Fault {
+	return Fault{"P12", true, "Imprimante occupée.\nVérifiez papier et capot.", "Printer is busy.\nCheck paper and cover.",
+		"the busy line says wait for longer than a full buffer takes to print: paper, cover, power, then the wire, its pull-up and the pin's polarity", nil}
+}
+
+func pinBroken(err error) Fault {
+	return Fault{"P13", true, "Borne de l'imprimante en panne.\nAppelez le technicien.", "The printer's pin fails.\nCall the technician.",
+		"the pin of the printer's busy or power line cannot be read or set: see the pins in the configuration and what keeps them from this program", err}
 }
 
 // fault is the worst thing the sensors say, or nil. With the cover open the paper

@@ -30,6 +30,7 @@ type link struct {
 	printed [4]byte // last process id
 	cleared uint64  // answers to the request to clear
 	stopped bool    // between XOFF and XON
+	idle    int     // looks at rest since XOFF
 	err     error   // what ended the connection
 
 	mute   [5]bool // DLE EOT n was never answered: owner only
@@ -86,7 +87,7 @@ func (l *link) take(a Answer) {
 	case Cleared:
 		l.cleared++
 	case XOff:
-		l.stopped = true
+		l.stopped, l.idle = true, 0
 	case XOn:
 		l.stopped = false
 	}
@@ -197,6 +198,22 @@ func (l *link) insist(ctx context.Context, n byte, limit time.Duration) (err err
 		}
 	}
 	return err
+}
+
+// forgive forgets an XOFF that the printer has not taken back though it is well and at
+// rest: three looks long nothing was sent, so its buffer cannot be full. A printer that was
+// switched off and on says no XON. It tells whether it did.
+func (l *link) forgive() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stopped {
+		l.idle++
+	}
+	if l.idle < 3 {
+		return false
+	}
+	l.stopped, l.idle = false, 0
+	return true
 }
 
 // clear drops what is in the printer's buffers and waits until it says so.

@@ -1,6 +1,7 @@
 package printer
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"image"
@@ -121,7 +122,7 @@ func dataMatrixModules(data string) (modules, error) {
 	}}, nil
 }
 
-// ditherLogo turns a picture into dots. What is transparent is paper.
+// ditherLogo turns a picture into dots.
 func ditherLogo(picture image.Image, dots int) (bitmap, error) {
 	if picture == nil {
 		return bitmap{}, errors.New("logo: no picture")
@@ -133,13 +134,18 @@ func ditherLogo(picture image.Image, dots int) (bitmap, error) {
 	if two, ok := picture.(*image.Paletted); ok && len(two.Palette) == 2 && two.Palette[0] == color.White && two.Palette[1] == color.Black {
 		return blackDots(two), nil // drawn in dots already
 	}
-	area := image.Rectangle{Max: size}
+	return blackDots(dithered(picture)), nil
+}
+
+// dithered is a picture in white (0) and black (1). What is transparent is paper.
+func dithered(picture image.Image) *image.Paletted {
+	area := image.Rectangle{Max: picture.Bounds().Size()}
 	onPaper := image.NewGray(area)
 	draw.Draw(onPaper, area, image.White, image.Point{}, draw.Src)
 	draw.Draw(onPaper, area, picture, picture.Bounds().Min, draw.Over)
 	two := image.NewPaletted(area, twoColours())
 	draw.FloydSteinberg.Draw(two, area, onPaper, image.Point{})
-	return blackDots(two), nil
+	return two
 }
 
 // blackDots are the dots of a picture in white (0) and black (1).
@@ -154,6 +160,27 @@ func blackDots(two *image.Paletted) bitmap {
 		}
 	}
 	return b
+}
+
+// maxLogoHeight bounds the logo of every slip: 32 mm, a third of the paper of a receipt.
+const maxLogoHeight = 256
+
+// ReadLogo reads a PNG to stand on top of slips, dithered to the dots of profile p's paper
+// once and for all. One wider than the text or higher than 256 dots is refused before its
+// pixels are read.
+func ReadLogo(data []byte, p Profile) (image.Image, error) {
+	size, err := png.DecodeConfig(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("logo: not a PNG: %w", err)
+	}
+	if size.Width > p.area() || size.Height > maxLogoHeight {
+		return nil, fmt.Errorf("logo of %d by %d pixels: profile %q takes 1 to %d by 1 to %d, one pixel a dot", size.Width, size.Height, p.Name, p.area(), maxLogoHeight)
+	}
+	picture, err := png.Decode(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("logo: %w", err)
+	}
+	return dithered(picture), nil
 }
 
 // PNG draws the slip as p prints it, p.Dots pixels wide, one pixel a dot: what the code

@@ -3,6 +3,7 @@ package printer
 import (
 	"context"
 	"fmt"
+	"image"
 	"io"
 	"log/slog"
 	"strings"
@@ -22,6 +23,7 @@ type Shop struct {
 // Stationery is how a terminal's slips look.
 type Stationery struct {
 	Shop     Shop
+	Logo     image.Image // on top of every slip, as ReadLogo gives it; nil for none
 	Language money.Language
 	Zone     *time.Location
 	// Sign makes the control code of a claim, ASCII of at most 240 bytes (proof.Code);
@@ -36,12 +38,7 @@ type Stationery struct {
 // The error says why the slip carries no code; it is whole without, and may be printed.
 func (st Stationery) Receipt(r validate.Receipt) (Slip, error) {
 	say := wordsFor(st.Language)
-	var s Slip
-	s.Line(st.Shop.Name, Bold, Centre)
-	for _, line := range st.Shop.Address {
-		s.Line(line, Centre)
-	}
-	s.Blank()
+	s := st.head()
 	if r.Slip.Demonstration {
 		s.Banner("DEMONSTRATION")
 		s.Line(say.worthless, Centre)
@@ -76,6 +73,20 @@ func (st Stationery) Receipt(r validate.Receipt) (Slip, error) {
 	err := st.code(&s, r, say)
 	s.Line(say.keep, Centre)
 	return s, err
+}
+
+// head begins a slip: logo, name and address of the point of sale.
+func (st Stationery) head() Slip {
+	var s Slip
+	if st.Logo != nil {
+		s.Logo(st.Logo)
+	}
+	s.Line(st.Shop.Name, Bold, Centre)
+	for _, line := range st.Shop.Address {
+		s.Line(line, Centre)
+	}
+	s.Blank()
+	return s
 }
 
 // code adds the control code, or nothing.

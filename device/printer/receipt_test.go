@@ -91,7 +91,7 @@ func TestReceiptsAreThePaper(t *testing.T) {
 func TestSlipsCodeIsReadOffThePictureAndProven(t *testing.T) {
 	duplicata := paid()
 	duplicata.Copies = 3
-	for _, p := range Profiles() {
+	for _, p := range papers(t) {
 		for name, r := range map[string]validate.Receipt{"duplicata": duplicata, "longest": longest()} {
 			st := tabac(money.French)
 			var key proof.Key

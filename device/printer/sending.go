@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -24,12 +25,25 @@ type sending struct {
 	sent   int
 	free   time.Time // when the bytes sent so far have passed the line
 	held   bool
+
+	ahead   int      // bytes before the slip's own
+	pieces  []flight // what the printer has not printed yet, by the clock
+	printed time.Time
+	waiting bool  // the busy line says wait
+	pin     error // or cannot be read
+}
+
+// flight is a piece on its way to the paper.
+type flight struct {
+	bytes int
+	done  time.Time
 }
 
 // prepare adds what goes before and after the slip itself.
 func (s *sending) prepare() error {
 	if s.d.torn {
-		s.data = append(resync(s.d.cfg.Profile), s.data...)
+		head := resync(s.d.cfg.Profile)
+		s.data, s.ahead = append(head, s.data...), len(head)
 	}
 	// A printer that answers nothing gets no questions: a clone prints them as text.
 	if s.answers && !s.o.pulse {
@@ -69,10 +83,16 @@ func (s *sending) send(ctx context.Context) *outcome {
 // goes on when it takes data again.
 func (s *sending) push(ctx context.Context, piece []byte) error {
 	cfg := &s.d.cfg
+	if err := s.pace(ctx, len(piece)); err != nil {
+		return err
+	}
 	stuck := time.Now().Add(cfg.WriteTimeout)
 	for {
 		if err := s.mayGoOn(ctx); err != nil {
 			return err
+		}
+		if s.held && s.asked(true) {
+			return ErrCleared
 		}
 		n := 0
 		if s.ready(ctx) && len(piece) > 0 {
@@ -101,6 +121,37 @@ func (s *sending) push(ctx context.Context, piece []byte) error {
 	}
 }
 
+// pace waits, for a model that cannot say "wait", until n more bytes fit its buffer by
+// what it has printed since, at its speed. What comes on top of a full buffer is lost.
+func (s *sending) pace(ctx context.Context, n int) error {
+	p := &s.d.cfg.Profile
+	if !p.Paced || s.o.pulse {
+		return nil
+	}
+	for {
+		taken := n
+		s.pieces = slices.DeleteFunc(s.pieces, func(f flight) bool { return !f.done.After(time.Now()) })
+		for _, f := range s.pieces {
+			taken += f.bytes
+		}
+		if len(s.pieces) == 0 || taken <= p.Buffer {
+			break
+		}
+		s.l.await(ctx, time.Until(s.pieces[0].done), func() bool { return false })
+		if err := s.mayGoOn(ctx); err != nil {
+			return err
+		}
+	}
+	from, to := s.sent-s.ahead, s.sent-s.ahead+n
+	begin := time.Now().Add(s.l.port.passing(n, s.d.cfg.Baud))
+	if s.printed.After(begin) {
+		begin = s.printed
+	}
+	s.printed = begin.Add(p.feeding(s.o.job.height(to) - s.o.job.height(from)))
+	s.pieces = append(s.pieces, flight{n, s.printed})
+	return nil
+}
+
 // mayGoOn is nil while the connection stands and the caller still waits.
 func (s *sending) mayGoOn(ctx context.Context) error {
 	if err := s.l.lost(); err != nil {
@@ -116,13 +167,36 @@ func (s *sending) ready(ctx context.Context) bool {
 	if wait := time.Until(s.free); wait > 0 {
 		s.l.await(ctx, wait, func() bool { return false })
 	}
-	return s.l.await(ctx, slice, func() bool { return !s.l.stopped })
+	return s.l.await(ctx, slice, func() bool { return !s.l.stopped }) && s.listened(ctx)
+}
+
+// listened waits a moment for the busy line, if there is one, to let the next piece pass.
+func (s *sending) listened(ctx context.Context) bool {
+	cfg := &s.d.cfg
+	if cfg.Busy == nil {
+		return true
+	}
+	step := max(time.Millisecond, transfer(cfg.Profile.Chunk, cfg.Baud)/4)
+	for over := time.Now().Add(slice); ; {
+		if s.waiting, s.pin = cfg.Busy(); s.pin == nil && !s.waiting {
+			return true
+		}
+		if s.l.await(ctx, step, func() bool { return false }); ctx.Err() != nil || time.Now().After(over) {
+			return false
+		}
+	}
 }
 
 // blocked is the cause of a stop, as far as the printer told it.
 func (s *sending) blocked() Fault {
 	if f := s.l.fault(); f != nil && f.Stops {
 		return *f
+	}
+	switch {
+	case s.pin != nil:
+		return pinBroken(s.pin)
+	case s.waiting:
+		return busyLine()
 	}
 	return stalled(nil)
 }
@@ -136,7 +210,8 @@ func (s *sending) broken(err error) *outcome {
 		case s.l.lost() != nil:
 			cause = notConnected(err)
 		case s.held:
-			cause = stalled(err)
+			cause = s.blocked()
+			cause.Err = err
 		}
 		return &outcome{StateHeld, &Held{Cause: cause, NothingSent: true}}
 	}
@@ -192,11 +267,14 @@ func (s *sending) settle(ctx context.Context) (State, error) {
 	for {
 		if s.l.await(ctx, cfg.AnswerTimeout, s.proven) {
 			s.release()
-			s.d.proved = s.d.proved || s.wantID
+			s.d.reads, s.d.proved = true, s.d.proved || s.wantID
 			return s.level(), nil
 		}
 		if err := s.mayGoOn(ctx); err != nil {
 			return s.giveUp(err)
+		}
+		if s.asked(false) {
+			return s.giveUp(ErrCleared)
 		}
 		fault := s.trouble(ctx)
 		switch {
@@ -256,15 +334,15 @@ func (s *sending) level() State {
 // settleFor is the end of a job whose best proof never came. A model that read
 // past the request for its process id without an answer is not asked for one again. One
 // that tells its status, and still has not read to the job's end, has lost the job: it
-// was switched off and on meanwhile.
+// was switched off and on meanwhile, or lost bytes.
 func (s *sending) settleFor() (State, error) {
 	level := s.level()
 	switch {
-	case level == StateSent && (s.d.cfg.Profile.Status == Can || s.before > 0):
-		return s.forgotten(errForgot)
 	case s.wantID && level == StateConsumed && !s.d.proved: // else its answer was lost on the way
 		s.d.noProcessID = true
 		s.d.log.Warn("printer answers no process id: its profile promises too much", "profile", s.d.cfg.Profile.Name)
+	case level == StateSent && (s.d.cfg.Profile.Status == Can || s.d.reads):
+		return s.forgotten(errForgot)
 	}
 	return level, nil
 }
@@ -272,7 +350,7 @@ func (s *sending) settleFor() (State, error) {
 // Why a job that was sent whole will not come out whole.
 var (
 	errFatal  = errors.New("the printer has an error that only switching it off clears, and forgets the slip with it")
-	errForgot = errors.New("the printer is ready and has not read the slip to its end: it was switched off meanwhile")
+	errForgot = errors.New("the printer is well and never read the slip to its end: it was switched off, or lost bytes")
 )
 
 // forgotten ends a job that the printer has lost. What it printed of it hangs out uncut.

@@ -103,7 +103,10 @@ func without(text string) string { return strings.ReplaceAll(text, " ", "") }
 func TestTestSlipHasEveryCharacterOfThePage(t *testing.T) {
 	const code = "GRT-TEST-7Q4K"
 	for _, page := range Pages() {
-		for _, name := range []string{"epson-tm-t20", "generic-80", "generic-58"} {
+		for _, name := range []string{"generic-58", "generic-80", "epson-tm-t20"} {
+			if name != "generic-58" && page.Name != "PC858" {
+				continue // the width has nothing to do with the page
+			}
 			t.Run(page.Name+" on "+name, func(t *testing.T) {
 				p := named(t, name)
 				p.Page = page
@@ -215,9 +218,9 @@ func TestPNGHasThePapersColumns(t *testing.T) {
 	}
 }
 
-// TestPicturesOfSlips draws every profile's test slip into SLIP_PNG_DIR, to look at.
-func TestPicturesOfSlips(t *testing.T) {
-	for _, p := range Profiles() {
+// TestTestSlipHasAPicture, which SLIP_PNG_DIR keeps to be looked at.
+func TestTestSlipHasAPicture(t *testing.T) {
+	for _, p := range papers(t) {
 		var b bytes.Buffer
 		if err := PNG(&b, TestSlip(p, "GRT-TEST-7Q4K"), p); err != nil {
 			t.Fatal(err)

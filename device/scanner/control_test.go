@@ -199,6 +199,7 @@ func TestHoneywellAnswersAreTakenOutOfTheStream(t *testing.T) {
 		{"a text with full stops and lines", []string{"CBRENAv1.2\r\nb\x06."}, []string{"=v1.2\r\nb"}},
 		{"unknown setting", []string{"CBRENA\x05."}, []string{"= " + ErrRefused.Error()}},
 		{"bad value", []string{"CBRENA?\x15."}, []string{"= " + ErrRefused.Error()}},
+		{"the letters inside a scan", []string{"12CBRENA1\x06.\r"}, []string{"|12CBRENA1\x06."}},
 		{"a scan that begins alike", []string{"CBX\r"}, []string{"|CBX"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -54,6 +54,7 @@ type Decoder struct {
 	prefix         string
 	unended        bool // silence may end a record
 	layouts        func() []ticket.Layout
+	whole          func(string) bool
 
 	buf     []byte
 	last    time.Time // of the last byte
@@ -68,7 +69,7 @@ type Decoder struct {
 // NewDecoder returns a decoder for cfg. Zero fields take their defaults.
 func NewDecoder(cfg Config) *Decoder {
 	cfg = cfg.withDefaults()
-	return &Decoder{idle: cfg.Idle, sameCode: cfg.SameCode, line: cfg.line(), prefix: cfg.Prefix, unended: cfg.Suffix == SuffixNone, layouts: cfg.Layouts}
+	return &Decoder{idle: cfg.Idle, sameCode: cfg.SameCode, line: cfg.line(), prefix: cfg.Prefix, unended: cfg.Suffix == SuffixNone, layouts: cfg.Layouts, whole: cfg.Whole}
 }
 
 // Feed takes the bytes of one read, at the time of the read, and returns what they
@@ -169,6 +170,9 @@ func (d *Decoder) end(at time.Time) (Event, bool) {
 	if d.isRepeat(scan) {
 		d.repeated++
 		return Event{}, false
+	}
+	if len(scan.Text) >= minCode {
+		d.faulted = false // what goes wrong after a good scan is news
 	}
 	return Event{Scan: scan}, true
 }
@@ -276,7 +280,7 @@ func (d *Decoder) isWhole() bool {
 		return false
 	}
 	text := split(d.buf[len(d.prefix):], time.Time{}).Text
-	return strings.Trim(text, "0123456789") == "" && slices.Contains(d.lengths(true), len(text))
+	return d.whole != nil && d.whole(text) || strings.Trim(text, "0123456789") == "" && slices.Contains(d.lengths(true), len(text))
 }
 
 func (d *Decoder) unendedFault(err error) *Fault {

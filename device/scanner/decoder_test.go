@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -91,12 +92,14 @@ func TestDecoderFieldFailures(t *testing.T) {
 		{"ETX CR without STX", []step{{0, "1234\x03\r"}}, []string{"|1234"}},
 		{"NUL is damage, never deleted", []step{{0, "12\x0034\r"}}, []string{CodeDamaged}},
 		{"NUL and no suffix", []step{{0, "12\x0034"}}, []string{CodeDamaged}},
+		{"stray XON and ACK with an end mark", []step{{0, "\x11\x06\r1234\r"}}, []string{"|1234"}},
 		{"stray XON and ACK (rusefi#4359)", []step{{0, "\x11\x06"}, {200 * ms, "1234\r"}}, []string{"|1234"}},
 		{"7E1 read as 8N1, CR", []step{{0, withParity("]d11234567890\r", 0)}}, []string{CodeParity}},
 		{"7E1 read as 8N1, CR LF", []step{{0, withParity("]d11234567890\r\n", 0)}}, []string{CodeParity}},
 		{"7O1 read as 8N1", []step{{0, withParity("]d11234567890\r", 1)}}, []string{CodeParity}},
 		{"wrong speed", []step{{0, "\x00\xff\x80\xe6\x00\x98\xf8\x18\r"}}, []string{CodeGarbage}},
 		{"wrong speed, one fault a burst", []step{{0, "\xff\xe6\x98\r\xff\xe6\x98\r\xff\xe6\x98\r"}}, []string{CodeGarbage}},
+		{"after a good scan a fault is news", []step{{0, "12\x0034\r" + code + "\r12\x0034\r"}}, []string{CodeDamaged, "|" + code, CodeDamaged}},
 		{"wrong speed, next burst", []step{{0, "\xff\xe6\x98\r"}, {time.Second, "\xff\xe6\x98\r"}}, []string{CodeGarbage, CodeGarbage}},
 		{"a web page's symbol with accents is text", []step{{0, "café\r"}}, []string{"|café"}},
 		{"endless record, then back in step (go-serial#189)", []step{{0, strings.Repeat("7", 3000) + "\r1234\r"}}, []string{CodeGarbage, "|1234"}},
@@ -118,9 +121,7 @@ const (
 	code24 = "041100000070174819203647"
 )
 
-func shippedLayouts() []ticket.Layout {
-	return []ticket.Layout{ticket.G40(), ticket.G18(), ticket.TX24()}
-}
+var shippedLayouts = sync.OnceValue(func() []ticket.Layout { return []ticket.Layout{ticket.G40(), ticket.G18(), ticket.TX24()} })
 
 func onlyTX24() []ticket.Layout { return []ticket.Layout{ticket.TX24()} }
 
@@ -142,6 +143,7 @@ func TestDecoderWithNoSuffixTakesOnlyWholeCodes(t *testing.T) {
 		{"a code after a record of the same burst may have lost its beginning", none, []step{{0, "99\r" + code18}}, []string{"|99", CodeNoSuffix}},
 		{"a piece as long as a layout without check digits", none, []step{{0, code40[:24]}, {250 * ms, code40[24:]}}, []string{CodeNoSuffix, CodeNoSuffix}},
 		{"that layout alone", Config{Suffix: SuffixNone, Layouts: onlyTX24}, []step{{0, code24}}, []string{"|" + code24}},
+		{"another text that is known whole", Config{Suffix: SuffixNone, Layouts: shippedLayouts, Whole: func(text string) bool { return text == "MARK" }}, []step{{0, "MARK"}, {time.Second, "MAR"}}, []string{"|MARK", CodeNoSuffix}},
 		{"no digits", none, []step{{0, code18[:17] + "x"}}, []string{CodeNoSuffix}},
 		{"a frame that lost its ETX", none, []step{{0, "\x02" + code18}}, []string{CodeNoSuffix}},
 		{"a damaged byte", none, []step{{0, code18[:4] + "\x00" + code18[5:]}}, []string{CodeDamaged}},
@@ -231,6 +233,8 @@ func TestDecoderRecordKeepsWhatLooksLikeAnEndInside(t *testing.T) {
 	}
 }
 
+// TestDecoderReportsSilenceWithoutFurtherBytes: woocommerce-ios#15823, a reject that came
+// with the next scan only; barcode-scan-listener#2, the length in the log.
 func TestDecoderReportsSilenceWithoutFurtherBytes(t *testing.T) {
 	d := NewDecoder(Config{})
 	d.Feed([]byte("12345"), start)
@@ -240,6 +244,9 @@ func TestDecoderReportsSilenceWithoutFurtherBytes(t *testing.T) {
 	e := d.Silence(start.Add(80 * ms))
 	if len(e) != 1 || e[0].Fault == nil || e[0].Fault.Code != CodeNoSuffix {
 		t.Fatalf("at the idle time: %+v", e)
+	}
+	if !strings.Contains(e[0].Fault.Error(), "5 bytes") {
+		t.Errorf("the length is not named: %v", e[0].Fault)
 	}
 	if e := d.Silence(start.Add(time.Hour)); e != nil {
 		t.Errorf("reported again: %+v", e)

@@ -88,15 +88,22 @@ func (p *linePort) Write(b []byte, deadline time.Time) (int, error) {
 }
 
 func (p *linePort) Drain(deadline time.Time) {
-	raw, err := p.file.SyscallConn()
-	for err == nil && time.Now().Before(deadline) {
-		left := 0
-		controlErr := raw.Control(func(fd uintptr) { left, err = unix.IoctlGetInt(int(fd), unix.TIOCOUTQ) })
-		if controlErr != nil || left == 0 {
-			return
-		}
+	for p.unsent() > 0 && time.Now().Before(deadline) {
 		time.Sleep(drainStep)
 	}
+}
+
+// unsent is how many bytes the system still keeps for the scanner.
+func (p *linePort) unsent() int {
+	raw, err := p.file.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	left := 0
+	if err := raw.Control(func(fd uintptr) { left, _ = unix.IoctlGetInt(int(fd), unix.TIOCOUTQ) }); err != nil {
+		return 0
+	}
+	return left
 }
 
 const drainStep = 2 * time.Millisecond // two bytes at 9600 baud
@@ -105,7 +112,9 @@ const drainStep = 2 * time.Millisecond // two bytes at 9600 baud
 // otherwise take up to 30 seconds.
 func (p *linePort) Close() error {
 	p.once.Do(func() {
-		_ = p.line.ResetOutputBuffer() // fails when the device has gone, which is no matter here
+		if p.unsent() > 0 {
+			_ = p.line.ResetOutputBuffer() // fails when the device has gone, which is no matter here
+		}
 		p.close = errors.Join(p.line.Close(), p.file.Close())
 	})
 	return p.close

@@ -132,30 +132,6 @@ func TestScannerQueryReturnsTheSetting(t *testing.T) {
 	r.wantScan("1234")
 }
 
-// TestScannerAcknowledgesOnlyWhatWasHandedOn: an SSI scanner that gets its ACK forgets the scan.
-func TestScannerAcknowledgesOnlyWhatWasHandedOn(t *testing.T) {
-	dev, link := plugged(t)
-	s := New(Config{Path: link, Control: ControlSSI}, slog.New(slog.DiscardHandler))
-	ctx, cancel := context.WithCancel(t.Context())
-	taken, release, connected, done := make(chan Scan), make(chan struct{}), make(chan struct{}, 8), make(chan error, 1)
-	go func() {
-		done <- s.Run(ctx, func(s Scan) { taken <- s; <-release }, func(State) { connected <- struct{}{} })
-	}()
-	<-connected
-	enable := string(ssiPacket(ssiEnable, 0))
-	heard(t, dev, enable)
-	must(t, dev.Send([]byte(fromScanner(ssiAck, 0, ""))))
-	must(t, dev.Send([]byte(fromScanner(ssiData, 0, code128+code18))))
-	if got := <-taken; got.Text != code18 {
-		t.Errorf("scan %q", got.Text)
-	}
-	heard(t, dev, enable) // and no ACK while the scan is being taken
-	close(release)
-	heard(t, dev, enable+string(ssiPacket(ssiAck, 0)))
-	cancel()
-	must(t, <-done)
-}
-
 // obeying runs a scanner under a control on a fake port and fake time.
 func obeying(t *testing.T, control string, d time.Duration, p *fakePort, during func(ctx context.Context, s *Scanner)) (states []State, scans []Scan) {
 	t.Helper()
@@ -170,6 +146,36 @@ func obeying(t *testing.T, control string, d time.Duration, p *fakePort, during 
 		beside.Wait()
 	})
 	return states, scans
+}
+
+// TestScannerAcknowledgesOnlyWhatWasHandedOn: an SSI scanner that gets its ACK forgets the scan.
+func TestScannerAcknowledgesOnlyWhatWasHandedOn(t *testing.T) {
+	acknowledge := ssiPacket(ssiAck, 0)
+	p := &fakePort{read: func(p *fakePort, b []byte) (int, error) {
+		switch p.reads {
+		case 10:
+			return copy(b, fromScanner(ssiAck, 0, "")), nil // of Enable
+		case 12:
+			return copy(b, fromScanner(ssiData, 0, code128+code18)), nil
+		}
+		return quiet(p, b)
+	}}
+	taken := 0
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Config{Path: "/nowhere/scanner", Control: ControlSSI}, slog.New(slog.DiscardHandler))
+		s.open = func(string, *serial.Mode) (port, error) { return p, nil }
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		must(t, s.Run(ctx, func(s Scan) {
+			taken++
+			if s.Text != code18 || bytes.Contains(p.written, acknowledge) {
+				t.Errorf("%d digits, acknowledged while they were being handed on: %v", len(s.Text), bytes.Contains(p.written, acknowledge))
+			}
+		}, func(State) {}))
+	})
+	if taken != 1 || !bytes.Contains(p.written, acknowledge) {
+		t.Errorf("%d scans, sent % X", taken, p.written)
+	}
 }
 
 func TestScannerThatAnswersNoCommandIsNamedAndReadAllTheSame(t *testing.T) {

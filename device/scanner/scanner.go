@@ -38,6 +38,9 @@ type Config struct {
 	// times into one record, and what silence may end with SuffixNone, which needs
 	// them. Asked at each such record; it must be quick.
 	Layouts func() []ticket.Layout
+	// Whole tells of other texts that silence may end, such as the code of a self-test;
+	// nil for none.
+	Whole func(text string) bool
 }
 
 // How records end.

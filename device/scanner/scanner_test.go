@@ -200,6 +200,8 @@ func TestScannerDropsStaleBytesAtReopen(t *testing.T) {
 	r.wantScan("4321")
 }
 
+// TestScannerReconnectsThroughALinkThatVanishes: folie#31, where only the next write
+// noticed the unplug, and the number had changed on re-plug.
 func TestScannerReconnectsThroughALinkThatVanishes(t *testing.T) {
 	dev, link := plugged(t)
 	must(t, dev.Unplug())
@@ -224,6 +226,8 @@ func TestScannerReconnectsThroughALinkThatVanishes(t *testing.T) {
 	}
 }
 
+// TestScannerNamesAPortThatComesAndGoes: ubuntu-rockchip#621, brltty takes the adapter
+// half a second after it appeared.
 func TestScannerNamesAPortThatComesAndGoes(t *testing.T) {
 	dev, link := plugged(t)
 	r := listen(t, Config{Path: link})
@@ -242,6 +246,20 @@ func TestScannerNamesAPortThatComesAndGoes(t *testing.T) {
 	must(t, dev.Replug())
 	r.wantState(Connected, "") // once it has stayed
 	must(t, dev.Scan("1234"))
+	r.wantScan("1234")
+}
+
+// TestScannerKeepsThePortThroughAnEndlessRecord: go-serial#189, where a read into a full
+// buffer looked like an unplug.
+func TestScannerKeepsThePortThroughAnEndlessRecord(t *testing.T) {
+	dev, link := plugged(t)
+	r := listen(t, Config{Path: link})
+	r.wantState(Connected, "")
+	must(t, dev.Send(bytes.Repeat([]byte("7"), 2500)))
+	r.wantState(Faulty, CodeGarbage)
+	must(t, dev.Scan("999")) // its end mark ends the endless one
+	must(t, dev.Scan("1234"))
+	r.wantState(Connected, "")
 	r.wantScan("1234")
 }
 
@@ -288,8 +306,9 @@ func TestScannerNamesWhatIsNoSerialPort(t *testing.T) {
 	}
 }
 
-// TestScannerNamesBusyAndForbidden runs as another user, since nothing is busy or
-// forbidden for root.
+// TestScannerNamesBusyAndForbidden: rusefi#4359, ModemManager holds a new port for some
+// seconds; RPi-Distro/repo#22, a login prompt holds the UART. It runs as another user,
+// since nothing is busy or forbidden for root.
 func TestScannerNamesBusyAndForbidden(t *testing.T) {
 	if os.Getenv("SCANNER_TEST_UNPRIVILEGED") == "1" {
 		unprivileged(t)

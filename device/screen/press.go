@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"grattoir/device/terminal"
 	"grattoir/validate"
@@ -17,9 +18,31 @@ import (
 // question first; only the answer to that question, for the same view, carries the yes.
 func (s *Screen) pay(_ http.ResponseWriter, r *http.Request) error {
 	id := r.PostForm.Get("id")
-	sure := r.PostForm.Get("cash") == "yes" && s.askingFor(id)
+	return s.payView(r.Context(), id, r.PostForm.Get("cash") == "yes" && s.askingFor(id))
+}
+
+// PressPay is a press of the pay button at the counter, made for view id: what the PAY
+// button on the clerk's page would do, the question about the cash included, which a
+// second press answers with yes once it has been on the page for long enough to be read.
+// Whoever watches the button makes sure that the view itself was. A press that is not
+// followed is an error, and nothing was paid by it.
+func (s *Screen) PressPay(ctx context.Context, id string) error {
+	s.act.Lock()
+	defer s.act.Unlock()
+	asking, since := s.question(id)
+	if asking && time.Since(since) < s.guard {
+		return errTooSoon
+	}
+	return s.payView(ctx, id, asking)
+}
+
+// errTooSoon is a press that cannot have been meant as an answer.
+var errTooSoon = errors.New("pressed too soon after the question about the cash")
+
+// payView pays view id, or asks about the cash first.
+func (s *Screen) payView(ctx context.Context, id string, sure bool) error {
 	// A browser that leaves must not end a payment half way: the counter finishes it.
-	v, err := s.opt.Terminal.Pay(context.WithoutCancel(r.Context()), id, terminal.Confirmed{Cash: sure})
+	v, err := s.opt.Terminal.Pay(context.WithoutCancel(ctx), id, terminal.Confirmed{Cash: sure})
 	switch {
 	case errors.Is(err, terminal.ErrNeeds) && slices.Contains(v.Verdict.Needs, validate.ConfirmCash) && !sure:
 		s.ask(id)
@@ -75,14 +98,20 @@ func (s *Screen) ask(id string) {
 	if s.asking == id {
 		return
 	}
-	s.asking = id
+	s.asking, s.askedAt = id, time.Now()
 	close(s.asked)
 	s.asked = make(chan struct{})
 	s.seq++
 }
 
 func (s *Screen) askingFor(id string) bool {
+	asking, _ := s.question(id)
+	return asking
+}
+
+// question says whether view id is asked about, and since when.
+func (s *Screen) question(id string) (asking bool, since time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return id != "" && s.asking == id
+	return id != "" && s.asking == id, s.askedAt
 }

@@ -67,11 +67,12 @@ type Screen struct {
 
 	act sync.Mutex // held over one press
 
-	mu     sync.Mutex // guards what follows
-	seq    uint64     // rises at every change of what is shown
-	seen   <-chan struct{}
-	asking string        // id of the view for which the cash question stands
-	asked  chan struct{} // closed when asking changes
+	mu      sync.Mutex // guards what follows
+	seq     uint64     // rises at every change of what is shown
+	seen    <-chan struct{}
+	asking  string        // id of the view for which the cash question stands
+	askedAt time.Time     // since when
+	asked   chan struct{} // closed when asking changes
 }
 
 // The rhythm of the page: a sign of life every 5 s, a warning after 10 s without one.

@@ -533,3 +533,44 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// A button at the counter goes the way of the PAY button on the page.
+func TestPayButtonPaysWhatWasShownAndAsksForTheCashFirst(t *testing.T) {
+	c := newCounter(t, nil)
+	first := c.check(t, 1, 2000)
+	v := c.check(t, 2, 20000)
+	if err := c.PressPay(t.Context(), first.ID); !errors.Is(err, terminal.ErrStale) {
+		t.Error("a press for the ticket before:", err)
+	}
+	if err := c.PressPay(t.Context(), ""); err == nil {
+		t.Error("a press for no ticket was followed")
+	}
+	if err := c.PressPay(t.Context(), v.ID); err != nil {
+		t.Fatal(err)
+	}
+	wantAll(t, "after one press", c.do(t, "GET", "/", nil, nil).Body.String(), "La caisse suffit-elle ?")
+	if err := c.PressPay(t.Context(), v.ID); err == nil { // a trembling finger
+		t.Error("the question was answered before it could be read")
+	}
+	if n := len(c.ledger.Claims()); n != 0 {
+		t.Fatalf("%d claims before the answer", n)
+	}
+	c.guard = 0 // the time has passed
+	if err := c.PressPay(t.Context(), v.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.PressPay(t.Context(), v.ID); err != nil {
+		t.Error("a second press on a paid ticket:", err)
+	}
+	if got := c.ledger.Claims(); len(got) != 1 || got[0].Amount != 20000 {
+		t.Errorf("claims %v, want one of 200 €", got)
+	}
+}
+
+func TestStatusLineNamesTheWorstFaultsOfTheWires(t *testing.T) {
+	c := newCounter(t, nil)
+	c.terminal.BoardFaults([]terminal.Fault{{Code: "G7", ClerkFR: "Boîtier ouvert : refermez-le."}, {Code: "G8"}, {Code: "G9"}})
+	page := c.do(t, "GET", "/", nil, nil).Body.String()
+	wantAll(t, "the status line", page, "G7 Boîtier ouvert", "G8")
+	wantNone(t, "the status line", page, "G9")
+}

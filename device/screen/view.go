@@ -273,6 +273,10 @@ func (s *Screen) earlier(p validate.Payment, w *words) []string {
 	return lines
 }
 
+// maxBoard is how many faults of the wires the status line has room for; the others are
+// in the terminal's status.
+const maxBoard = 2
+
 // line is the status line, the same on every view.
 func (s *Screen) line(state terminal.State, w *words, l money.Language) []item {
 	now := s.opt.Now()
@@ -295,6 +299,9 @@ func (s *Screen) line(state terminal.State, w *words, l money.Language) []item {
 	}
 	if state.Limits != nil {
 		items = append(items, device("", state.Limits, l))
+	}
+	for i := range min(len(state.Board), maxBoard) {
+		items = append(items, device("", &state.Board[i], l))
 	}
 	if len(state.Reprint) > 0 {
 		items = append(items, item{fmt.Sprintf(w.ToReprint, state.Reprint[0]), true})

@@ -183,6 +183,7 @@ type State struct {
 	Ledger  *Fault                 // what keeps the ledger from taking payments, nil for nothing
 	Clock   *Fault                 // what is wrong with the clock, nil for nothing; it stops no payment
 	Limits  *Fault                 // what is wrong with the signed policies, nil for nothing
+	Board   []Fault                // of lamps, drawer, switches and buttons, the worst first; they stop no payment
 	Reprint []validate.EntryNumber // payments whose slip may not have come out, newest first
 
 	SignOn   bool     // somebody must be signed on before anything is paid
@@ -265,6 +266,9 @@ func (t *Terminal) change(edit func(*State)) {
 
 // ScannerFault reports what is wrong with the scanner, nil when it works.
 func (t *Terminal) ScannerFault(f *Fault) { t.change(func(s *State) { s.Scanner = f }) }
+
+// BoardFaults reports what is wrong with the wires, the worst first.
+func (t *Terminal) BoardFaults(list []Fault) { t.change(func(s *State) { s.Board = list }) }
 
 // refresh reads again what the status line shows. It is no part of what a stop cuts off.
 func (t *Terminal) refresh(ctx context.Context) {

@@ -146,29 +146,62 @@ func TestRevocationTakesEffectAtTheNextRequest(t *testing.T) {
 	wantKind(t, post(t, again.client, wire.PathHello, wire.Hello{Protocol: 1}, &h), wire.KindForbidden)
 }
 
-// TestDeviceKeyIsTheOneEnrolledLast: it proves slips, also those of a terminal that was
-// suspended since.
-func TestDeviceKeyIsTheOneEnrolledLast(t *testing.T) {
+// TestEveryKeyThatATerminalEnrolledIsKept: each proves what was signed in its time, also
+// of a terminal that was suspended since.
+func TestEveryKeyThatATerminalEnrolledIsKept(t *testing.T) {
 	w := newWorld(t)
-	if _, err := w.DeviceKey(t.Context(), "T-1"); !errors.Is(err, ErrNotFound) {
+	if _, err := w.DeviceKeys(t.Context(), "T-1"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a terminal that nobody added: %v", err)
 	}
 	if _, err := w.AddTerminal(t.Context(), "T-1"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.DeviceKey(t.Context(), "T-1"); !errors.Is(err, ErrRefused) {
+	if _, err := w.DeviceKeys(t.Context(), "T-1"); !errors.Is(err, ErrRefused) {
 		t.Errorf("a terminal that never enrolled: %v", err)
+	}
+	keys := func(devices ...*device) []DeviceKey {
+		t.Helper()
+		list, err := w.DeviceKeys(t.Context(), "T-1")
+		if err != nil || len(list) != len(devices) {
+			t.Fatalf("%d keys, want %d: %v", len(list), len(devices), err)
+		}
+		for i, d := range devices {
+			if !list[i].Public.Equal(&d.key.PublicKey) || list[i].Until.IsZero() != (i == 0) {
+				t.Errorf("key %d of %d is another one, or not of its time: %+v", i, len(list), list[i])
+			}
+		}
+		return list
 	}
 	first := w.enrolled(t, "T-1")
 	if err := w.Suspend(t.Context(), "T-1", "stolen"); err != nil {
 		t.Fatal(err)
 	}
-	if key, err := w.DeviceKey(t.Context(), "T-1"); err != nil || !key.Equal(&first.key.PublicKey) {
-		t.Errorf("suspended: %v, %v", key, err)
-	}
+	keys(first)
+	w.clock.advance(time.Hour)
 	second := w.enrolled(t, "T-1")
-	if key, err := w.DeviceKey(t.Context(), "T-1"); err != nil || !key.Equal(&second.key.PublicKey) {
-		t.Errorf("enrolled again: %v, %v", key, err)
+	if err := w.Suspend(t.Context(), "T-1", "again"); err != nil {
+		t.Fatal(err)
+	}
+	third := w.enrolled(t, "T-1") // in the same millisecond
+	list := keys(third, second, first)
+	if list[2].Until != list[1].Enrolled || list[1].Enrolled.Sub(list[2].Enrolled) != time.Hour {
+		t.Errorf("%+v", list)
+	}
+}
+
+// TestKeysFromBeforeTheirHistoryAreKept: a database of the program before has the newest.
+func TestKeysFromBeforeTheirHistoryAreKept(t *testing.T) {
+	w := newWorld(t)
+	d := w.enrolled(t, "T-1")
+	w.exec(t, "DROP TABLE device_keys")
+	w.exec(t, "DELETE FROM goose_db_version WHERE version_id = 5")
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := testCentral(t, w.opt.Dir, w.clock)
+	list, err := again.DeviceKeys(t.Context(), "T-1")
+	if err != nil || len(list) != 1 || !list[0].Public.Equal(&d.key.PublicKey) || !list[0].Enrolled.Equal(noon) {
+		t.Fatalf("%+v %v", list, err)
 	}
 }
 

@@ -169,5 +169,9 @@ func (c *Central) certify(ctx context.Context, tx *sql.Tx, terminal string, csr 
 	}
 	_, err = tx.ExecContext(ctx, `UPDATE terminals SET state = ?, reason = '', enrolled = ?, public_key = ?, cert_serial = ?, cert_expires = ?, fresh_epoch = 1 WHERE name = ?`,
 		Enrolled, wire.FormatTime(now), csr.RawSubjectPublicKeyInfo, serial.Text(16), wire.FormatTime(expires), terminal)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, `INSERT INTO device_keys(terminal, number, enrolled, public_key)
+			SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3 FROM device_keys WHERE terminal = ?1`, terminal, wire.FormatTime(now), csr.RawSubjectPublicKeyInfo)
+	}
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})), err
 }

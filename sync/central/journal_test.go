@@ -323,6 +323,20 @@ func TestEntriesOfNewerProgramsAreStored(t *testing.T) {
 	}
 }
 
+// TestNotesOfAuditsAreReadHere: what the journal notes of the audits beside it is no
+// exception, and one that makes no sense is.
+func TestNotesOfAuditsAreReadHere(t *testing.T) {
+	w := newWorld(t)
+	d := w.enrolled(t, "T-1")
+	head := ledger.AuditHead{Audit: "operators", Seq: 7, Hash: strings.Repeat("ab", 32)}
+	d.record(t, ledger.KindAuditHeads, ledger.AuditHeadsBody{Heads: []ledger.AuditHead{head}})
+	head.Hash = "ab"
+	d.record(t, ledger.KindAuditHeads, ledger.AuditHeadsBody{Heads: []ledger.AuditHead{head}})
+	if _, a := d.send(t, 1, 2); len(a.Exceptions) != 1 || a.Exceptions[0].Seq != 2 || a.Exceptions[0].Kind != wire.UnknownKind {
+		t.Fatalf("%+v", a.Exceptions)
+	}
+}
+
 // TestFirstAcceptedClaimWins: two terminals paid one ticket. The owner's claim is
 // accepted; the other is kept whole, and the owner hears of it.
 func TestFirstAcceptedClaimWins(t *testing.T) {

@@ -106,6 +106,8 @@ func unreadable(e ledger.Entry) string {
 		_, err = e.Closing()
 	case ledger.KindArchive:
 		_, err = e.Archive()
+	case ledger.KindAuditHeads:
+		_, err = e.AuditHeads()
 	default:
 		return fmt.Sprintf("kind %.64q is of a newer program", e.Kind)
 	}

@@ -131,8 +131,8 @@ func TestClosingNoticeSaysWhenABlockMayBeDropped(t *testing.T) {
 		if err != nil || n.Closed != step.on || n.LastClaim != step.lastClaim || n.DropAfter != step.drop || n.Blocks != 1 {
 			t.Errorf("closed on %q: %+v, %v", step.on, n, err)
 		}
-		if s := newest(t, w.Central); s.Version != step.version || s.Blocks[0].DropAfter != day(step.drop) {
-			t.Errorf("closed on %q: snapshot %d says %v", step.on, s.Version, s.Blocks[0].DropAfter)
+		if s := newest(t, w.Central); s.Version != step.version || s.Blocks[0].DropAfter != day(step.drop) || s.Blocks[0].Closed != day(step.on) {
+			t.Errorf("closed on %q: snapshot %d says %v and %v", step.on, s.Version, s.Blocks[0].Closed, s.Blocks[0].DropAfter)
 		}
 	}
 	// 30 days and 60 of grace before noon of 2026-11-30, and a day more.

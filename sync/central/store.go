@@ -116,6 +116,25 @@ func (s *store) change(ctx context.Context, act func(ctx context.Context, tx *sq
 	return tx.Commit()
 }
 
+// errBusy means that a report still reads what is to be forgotten.
+var errBusy = errors.New("somebody reads it")
+
+// forget begins the write-ahead log anew: it still holds pages as they were before
+// something was erased.
+func (s *store) forget(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var busy, log, moved int
+	err := s.write.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &log, &moved)
+	if err == nil && busy != 0 {
+		err = errBusy
+	}
+	if err != nil {
+		return fmt.Errorf("erased, but the database's log holds the bytes until it is begun anew: %w", err)
+	}
+	return nil
+}
+
 // busy tells whether another process held the database for too long.
 func busy(err error) bool {
 	var e sqlite3.Error
@@ -146,6 +165,7 @@ func (c connector) pragmas() map[string]string {
 		"journal_size_limit": "67108864",
 		"cache_size":         "-16384",
 		"query_only":         query,
+		"secure_delete":      "1", // an erased identity is overwritten
 	}
 }
 
@@ -162,7 +182,7 @@ func (c connector) Connect(context.Context) (driver.Conn, error) {
 		RawQuery: "_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000&_foreign_keys=1&_stmt_cache_size=64&_cache_size=-16384&_txlock=" + lock}).String()
 	d := sqlite3.SQLiteDriver{ConnectHook: func(conn *sqlite3.SQLiteConn) error {
 		want := c.pragmas()
-		for _, p := range []string{"trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0", "journal_size_limit = 67108864", "query_only = " + want["query_only"]} {
+		for _, p := range []string{"trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0", "journal_size_limit = 67108864", "secure_delete = ON", "query_only = " + want["query_only"]} {
 			if _, err := conn.Exec("PRAGMA "+p, nil); err != nil {
 				return fmt.Errorf("PRAGMA %s: %w", p, err)
 			}

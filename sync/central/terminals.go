@@ -106,25 +106,48 @@ func (c *Central) Terminal(ctx context.Context, name string) (Terminal, error) {
 	return t, err
 }
 
-// DeviceKey is the public key that a terminal enrolled last, whatever its state now: it
-// proves the heads and the slips signed since. The errors include ErrNotFound, and
-// ErrRefused for a terminal that never enrolled.
-func (c *Central) DeviceKey(ctx context.Context, name string) (*ecdsa.PublicKey, error) {
-	var spki []byte
-	err := c.store.read.QueryRowContext(ctx, "SELECT public_key FROM terminals WHERE name = ?", name).Scan(&spki)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return nil, fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound)
-	case err != nil:
-		return nil, err
-	case spki == nil:
-		return nil, fmt.Errorf("terminal %s: %w: it has no key before it enrols", name, ErrRefused)
-	}
-	key, err := parseKey(spki)
+// DeviceKey is a key that a terminal enrolled, and when it was the terminal's.
+type DeviceKey struct {
+	Public   *ecdsa.PublicKey
+	Enrolled time.Time
+	Until    time.Time // when the next one was enrolled, zero for the newest
+}
+
+// DeviceKeys are all keys that a terminal enrolled, the newest first, whatever its state
+// now: each proves the heads and the slips that were signed while it was the terminal's.
+// The errors include ErrNotFound, and ErrRefused for a terminal that never enrolled.
+func (c *Central) DeviceKeys(ctx context.Context, name string) ([]DeviceKey, error) {
+	rows, err := c.store.read.QueryContext(ctx, "SELECT enrolled, public_key FROM device_keys WHERE terminal = ? ORDER BY number DESC", name)
 	if err != nil {
-		return nil, fmt.Errorf("terminal %s: %w", name, err)
+		return nil, err
 	}
-	return key, nil
+	defer rows.Close()
+	var list []DeviceKey
+	for rows.Next() {
+		var k DeviceKey
+		var enrolled string
+		var spki []byte
+		if err := rows.Scan(&enrolled, &spki); err != nil {
+			return nil, err
+		}
+		if k.Enrolled, err = wire.ParseTime(enrolled); err == nil {
+			k.Public, err = parseKey(spki)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("terminal %s: its key of %s: %w", name, enrolled, err)
+		}
+		if len(list) > 0 {
+			k.Until = list[len(list)-1].Enrolled
+		}
+		list = append(list, k)
+	}
+	if err := rows.Err(); err != nil || len(list) > 0 {
+		return list, err
+	}
+	if _, err := c.Terminal(ctx, name); err != nil {
+		return nil, err
+	}
+	return nil, fmt.Errorf("terminal %s: %w: it has no key before it enrols", name, ErrRefused)
 }
 
 // terminalName is what may stand in a certificate, in signed texts and in file names.

@@ -22,11 +22,21 @@ type Beside struct {
 	lock *lockFile
 }
 
+// BesideOptions open such a file.
+type BesideOptions struct {
+	// Pragmas come on top of the ledger's own and are read back like them; each is given as
+	// PRAGMA answers it, "1" rather than "ON".
+	Pragmas map[string]string
+	// VFS names SQLite's disk under the file, "" for the machine's own: tests put one there
+	// that loses its power.
+	VFS string
+	// Synchronous weakens the file, for tests that must see it lose something; "" is FULL.
+	Synchronous string
+}
+
 // OpenBeside opens the file at path, making an empty one with mode 0600 when there is
-// none. The pragmas come on top of the ledger's own and are read back like them; each
-// is given as PRAGMA answers it, "1" rather than "ON". The errors are ErrLocked,
-// ErrMode, and those of the disk; the content is not looked at.
-func OpenBeside(path string, pragmas map[string]string) (*Beside, error) {
+// none. The errors are ErrLocked, ErrMode, and those of the disk; the content is not looked at.
+func OpenBeside(path string, opt BesideOptions) (*Beside, error) {
 	if version, number, _ := sqlite3.Version(); number < minSQLite {
 		return nil, fmt.Errorf("SQLite %s can lose commits; build with 3.51.3 or newer", version)
 	}
@@ -37,7 +47,7 @@ func OpenBeside(path string, pragmas map[string]string) (*Beside, error) {
 	if err := ownersOnly(path); err != nil {
 		return nil, errors.Join(err, lock.release())
 	}
-	b := &Beside{sql.OpenDB(withPragmas{connector{path: path}, pragmas}), lock}
+	b := &Beside{sql.OpenDB(withPragmas{connector{path: path, hooks: hooks{vfs: opt.VFS, synchronous: opt.Synchronous}}, opt.Pragmas}), lock}
 	b.DB.SetMaxOpenConns(1)
 	return b, nil
 }
@@ -71,6 +81,28 @@ func (b *Beside) LockPath() string { return b.lock.f.Name() }
 
 // Close closes the file and lets other processes in.
 func (b *Beside) Close() error { return errors.Join(b.DB.Close(), b.lock.release()) }
+
+// BesideInspection is such a file opened to be looked at.
+type BesideInspection struct {
+	DB *sql.DB // reads only
+	i  *Inspection
+}
+
+// InspectBeside opens the file at path to be looked at, as Inspect does a ledger: a program
+// that has it open is not disturbed, and nothing is written beside or into it.
+func InspectBeside(ctx context.Context, path string) (*BesideInspection, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, err
+	}
+	i := &Inspection{look: &Ledger{opt: Options{Path: path}}}
+	if err := i.reach(ctx, path); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), i.Close())
+	}
+	return &BesideInspection{i.look.read, i}, nil
+}
+
+// Close ends the inspection and removes its private copy.
+func (b *BesideInspection) Close() error { return b.i.Close() }
 
 // withPragmas is a connector with more pragmas.
 type withPragmas struct {

@@ -42,6 +42,8 @@ func (k *closeChecker) entry(ctx context.Context, e Entry) error {
 		_, err = e.Training()
 	case KindArchive:
 		_, err = e.Archive()
+	case KindAuditHeads:
+		_, err = e.AuditHeads()
 	}
 	if err != nil {
 		return err

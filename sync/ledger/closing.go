@@ -91,15 +91,22 @@ func (l *Ledger) X(ctx context.Context, kind validate.ClosingKind) (validate.Clo
 
 // Z ends the open period of a kind: its totals become an entry, and the journal's end is
 // signed with Options.Sign. Two in a row are allowed, the second is empty. The errors are
-// ErrNoShift, ErrShiftOpen, ErrClosingOrder and ErrNotWritable.
+// ErrNoShift, ErrShiftOpen, ErrClosingOrder and ErrNotWritable. The heads of the audits
+// beside the ledger go before the closing, under the same signature.
 func (l *Ledger) Z(ctx context.Context, kind validate.ClosingKind, end Ending) (validate.Closing, error) {
 	if err := errors.Join(checkName("operator", end.Operator), checkPeriod(kind, end.Period)); err != nil {
 		return validate.Closing{}, fmt.Errorf("Z of the %.40s: %w", kind, err)
 	}
+	l.audits.Lock()
+	defer l.audits.Unlock()
+	heads := l.auditHeads(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := validate.Closing{Terminal: l.opt.Terminal}
 	err := l.write(ctx, func(ctx context.Context, w *writing) error {
+		if err := w.noteAudits(ctx, heads); err != nil {
+			return err
+		}
 		b, err := l.openBooks(ctx, w.tx)
 		if err != nil {
 			return err
@@ -126,7 +133,7 @@ func (l *Ledger) Z(ctx context.Context, kind validate.ClosingKind, end Ending) (
 		if err != nil {
 			return err
 		}
-		return w.sign(ctx)
+		return w.sign(ctx, HeadClosing)
 	})
 	if err != nil {
 		return validate.Closing{}, fmt.Errorf("Z of the %s: %w", kind, err)
@@ -202,8 +209,9 @@ func short(text string, most int) string {
 }
 
 // sign signs the end of the chain as this transaction leaves it, and stores it with the
-// entries: a closing is never without its signature.
-func (w *writing) sign(ctx context.Context) error {
+// entries, in the place of those that it covers unless it is a closing's: a closing is
+// never without its signature.
+func (w *writing) sign(ctx context.Context, why HeadReason) error {
 	if w.l.opt.Sign == nil {
 		return nil
 	}
@@ -211,7 +219,12 @@ func (w *writing) sign(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("sign the journal's end %d-%d with the device's key: %w", w.l.epoch, w.seq, err)
 	}
-	_, err = w.exec(ctx, "INSERT INTO heads(epoch, seq, hash, signature, why) VALUES(?, ?, ?, ?, ?)", w.l.epoch, w.seq, w.prev[:], signature, HeadClosing)
+	if why != HeadClosing {
+		if _, err := w.exec(ctx, "DELETE FROM heads WHERE epoch = ? AND seq <= ? AND why <> ?", w.l.epoch, w.seq, HeadClosing); err != nil {
+			return err
+		}
+	}
+	_, err = w.exec(ctx, "INSERT INTO heads(epoch, seq, hash, signature, why) VALUES(?, ?, ?, ?, ?)", w.l.epoch, w.seq, w.prev[:], signature, why)
 	return err
 }
 

@@ -52,6 +52,7 @@ type till struct {
 	asked   map[validate.EntryNumber]bool
 	rounds  map[validate.TicketKey]int
 	days    []validate.Closing
+	audits  []AuditHead
 }
 
 func newTill(t testing.TB) *till {
@@ -59,6 +60,7 @@ func newTill(t testing.TB) *till {
 		pending: map[string]validate.Reversal{}, asked: map[validate.EntryNumber]bool{}, rounds: map[validate.TicketKey]int{}}
 	opt := options(t.TempDir())
 	opt.Moment = func() Moment { return Moment{Boot: "b", Device: tl.clock} }
+	opt.Audits = func(context.Context) []AuditHead { return tl.audits }
 	tl.l = openTest(t, opt)
 	tl.hurry()
 	return tl
@@ -325,7 +327,7 @@ func TestAnySequenceOfActsSumsRight(t *testing.T) {
 		steps := rapid.IntRange(5, 30).Draw(rt, "steps")
 		for range steps {
 			n := rapid.IntRange(0, 1000).Draw(rt, "n")
-			switch rapid.SampledFrom([]string{"pay", "pay", "pay", "ask", "answer", "reprint", "shift", "z", "z", "clock", "reopen", "training"}).Draw(rt, "act") {
+			switch rapid.SampledFrom([]string{"pay", "pay", "pay", "ask", "answer", "reprint", "shift", "z", "z", "clock", "reopen", "training", "audit"}).Draw(rt, "act") {
 			case "pay":
 				amount := rapid.SampledFrom([]money.Amount{100, 1000, 1001, 5000, 30_000, 200_000, 200_001}).Draw(rt, "amount")
 				tl.pay(rt, tl.newKey(byte(1+n%4)), 0, amount, []string{"EUR", "EUR", "XPF"}[n%3])
@@ -343,6 +345,8 @@ func TestAnySequenceOfActsSumsRight(t *testing.T) {
 				tl.clock = rapid.SampledFrom([]time.Time{time.Unix(0, 0), noon.AddDate(20, 0, 0), noon.Add(-time.Hour), {}}).Draw(rt, "clock")
 			case "reopen":
 				tl.restart()
+			case "audit":
+				tl.audits = []AuditHead{auditHead("operators", int64(1+n))}
 			case "training":
 				if err := errors.Join(tl.l.SetTraining(context.Background(), true, "marie"), tl.l.SetTraining(context.Background(), false, "marie")); err != nil {
 					rt.Fatal(err)

@@ -35,11 +35,28 @@ type SignedHead struct {
 }
 
 // SignHead has the device sign the newest entry and keeps the signature, unless that
-// entry's is kept already. Without Options.Sign, or before the first entry, it does nothing.
+// entry's is kept already. How far the audits beside the ledger have come becomes an entry
+// first, where it is not noted yet. Without Options.Sign, or before the first entry, it
+// does nothing.
 func (l *Ledger) SignHead(ctx context.Context, why HeadReason) error {
+	if l.opt.Sign == nil {
+		return nil
+	}
+	l.audits.Lock()
+	defer l.audits.Unlock()
+	heads := l.auditHeads(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.signHead(ctx, why)
+	var noted error
+	if len(heads) > 0 && !l.inDoubt && l.sickness() == nil {
+		noted = l.write(ctx, func(ctx context.Context, w *writing) error {
+			if err := w.noteAudits(ctx, heads); err != nil || !w.changed {
+				return err
+			}
+			return w.sign(ctx, why)
+		})
+	}
+	return errors.Join(noted, l.signHead(ctx, why)) // what is there is signed all the same
 }
 
 // signHead needs the lock. After a commit in doubt it signs nothing: the entry may be gone

@@ -122,7 +122,7 @@ func (in *intake) beside(e Entry, slip []byte) error {
 		return in.reversal(e)
 	case KindReversalAnswer:
 		return in.answer(e)
-	case KindShiftOpen, KindTraining, KindBlocks, KindArchive:
+	case KindShiftOpen, KindTraining, KindBlocks, KindArchive, KindAuditHeads:
 		return nil // read from the chain, where verify looks at them
 	}
 	return fmt.Errorf("%w: entries of kind %.40q are of a newer program: import with that one", ErrExport, e.Kind)

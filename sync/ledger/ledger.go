@@ -42,6 +42,10 @@ type Options struct {
 	// Sign signs a head with the device's key, ECDSA over SHA-256 in ASN.1. Nil signs
 	// nothing, which is for terminals alone.
 	Sign func(text []byte) (signature []byte, err error)
+	// Audits gives the heads of the audits that lie beside the ledger, as far as they can
+	// be read; nil for none. They are noted before the journal's end is signed, in Close too,
+	// so their files are closed after the ledger. It must not call the ledger.
+	Audits func(ctx context.Context) []AuditHead
 	// Allowance bounds the claims above central's last acknowledgement, until central
 	// sends another with an acknowledgement.
 	Allowance Allowance
@@ -88,14 +92,16 @@ var (
 
 // Ledger is an open ledger. It is safe for concurrent use.
 type Ledger struct {
-	opt   Options
-	db    *sql.DB // the one connection that writes
-	read  *sql.DB // readers see what is committed, and need not wait while a commit is synced
-	lock  *lockFile
-	mu    sync.Mutex // one writer; contexts can leave a mutex's queue no faster than SQLite's, so keep acts short
-	epoch int64
-	seq   int64
-	prev  Hash
+	opt  Options
+	db   *sql.DB // the one connection that writes
+	read *sql.DB // readers see what is committed, and need not wait while a commit is synced
+	lock *lockFile
+	// audits is held, before mu, from asking for the audits' heads to noting them.
+	audits sync.Mutex
+	mu     sync.Mutex // one writer; contexts can leave a mutex's queue no faster than SQLite's, so keep acts short
+	epoch  int64
+	seq    int64
+	prev   Hash
 
 	changed chan struct{}   // closed at the next entry
 	counts  validate.Unsent // of the current epoch
@@ -503,12 +509,12 @@ func (l *Ledger) Terminal() string { return l.opt.Terminal }
 // Close signs the head, closes the file, folds its write-ahead log in, and lets another
 // process open it.
 func (l *Ledger) Close() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	var signed error
 	if l.sickness() == nil {
-		signed = l.signHead(context.Background(), HeadStop)
+		signed = l.SignHead(context.Background(), HeadStop)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return errors.Join(signed, l.read.Close(), l.db.Close(), l.lock.release())
 }
 

@@ -58,7 +58,8 @@ func (l *Ledger) copyAside(ctx context.Context, version int) (path string, err e
 		return "", err
 	}
 	defer f.Close()
-	if _, err := l.db.ExecContext(ctx, "VACUUM INTO ?", part); err != nil {
+	// On the machine's own disk, where the file just made lies, whatever is under the ledger.
+	if _, err := l.db.ExecContext(ctx, "VACUUM INTO ?", fileURI(part, "vfs=unix")); err != nil {
 		return "", err
 	}
 	if err := f.Sync(); err != nil {

@@ -263,6 +263,7 @@ func (v *victim) options(disk string, noted bool) Options {
 	opt := options(filepath.Dir(v.path))
 	opt.hooks, opt.Sign = v.trial.hooks, func(text []byte) ([]byte, error) { return text[:8], nil } // its bytes prove nothing here
 	opt.hooks.vfs = disk
+	opt.Audits = func(context.Context) []AuditHead { return []AuditHead{auditHead("operators", 5)} } // noted once
 	note := ""
 	if noted {
 		note = "ledger of terminal T-1 exists\n"

@@ -65,6 +65,7 @@ type fake struct {
 	blocks   map[string][]byte
 	hello    wire.Hello
 	region   string
+	sealed   []wire.SealedIdentity
 	helloAck bool
 	hints    wire.HelloAnswer // what a hello's answer is made from
 }
@@ -199,6 +200,8 @@ func (c *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.upload(w, body)
 	case wire.PathHello:
 		c.greet(w, body)
+	case wire.PathIdentities:
+		c.identities(w, body)
 	case wire.PathSnapshot:
 		if c.snapshot.Version == 0 {
 			refuse(w, http.StatusNotFound, &wire.Error{Kind: wire.KindNotFound, Text: "nothing is published"})

@@ -75,6 +75,8 @@ type Options struct {
 	// came, still sealed to this terminal. Nil for a terminal that takes none.
 	Peppers    func() []validate.BlockID
 	KeepPepper func(wire.SealedPepper) error
+	// Register is the terminal's register of identities, nil for a terminal that keeps none.
+	Register Register
 	// OnBlocks is called when a block file has become visible or was dropped, nil for
 	// nobody. The snapshot comes into force after it has returned.
 	OnBlocks func()
@@ -94,6 +96,8 @@ const (
 	LaneFiles   Lane = "files"   // snapshot and blocks from central
 	LanePeppers Lane = "peppers" // peppers of blocks with short secrets from central
 	LaneHello   Lane = "hello"   // how the terminal is, to central
+
+	LaneIdentities Lane = "identities" // sealed identities of winners to central
 )
 
 // Fault is what keeps a lane from its work, in words.
@@ -254,7 +258,11 @@ func (u *Uplink) Run(ctx context.Context) error {
 	defer u.client.close()
 	var lanes sync.WaitGroup
 	j, f := journal{Uplink: u, at: -1, max: firstRun}, files{Uplink: u}
-	for name, step := range map[Lane]step{LaneJournal: j.step, LaneFeed: u.hear, LaneFiles: f.step, LanePeppers: u.fetchPeppers, LaneHello: u.hello} {
+	all := map[Lane]step{LaneJournal: j.step, LaneFeed: u.hear, LaneFiles: f.step, LanePeppers: u.fetchPeppers, LaneHello: u.hello}
+	if u.opt.Register != nil {
+		all[LaneIdentities] = u.sendIdentities
+	}
+	for name, step := range all {
 		lanes.Go(func() { u.work(ctx, name, step) })
 	}
 	lanes.Wait()
@@ -489,7 +497,7 @@ func (u *Uplink) Status() Status {
 	if err := errors.Join(err1, err2, err3, err4); err != nil && u.faults[LaneJournal].Code == "" {
 		s.Faults = append(s.Faults, Fault{Code: CodeStore, Lane: LaneJournal, Text: clip(err.Error(), 400), At: u.opt.Now(), Tries: 1})
 	}
-	order := []Lane{LaneJournal, LaneFeed, LaneFiles, LanePeppers, LaneHello}
+	order := []Lane{LaneJournal, LaneFeed, LaneFiles, LanePeppers, LaneIdentities, LaneHello}
 	slices.SortFunc(s.Faults, func(a, b Fault) int { return slices.Index(order, a.Lane) - slices.Index(order, b.Lane) })
 	return s
 }

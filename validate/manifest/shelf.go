@@ -186,6 +186,13 @@ func (s *Shelf) Read(scan string, aim byte) (ticket.Code, error) {
 	return found, nil
 }
 
+// Layouts are the layouts in which scans are read: those known and those of the blocks here.
+func (s *Shelf) Layouts() []ticket.Layout {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Clone(s.layouts)
+}
+
 // Blocks lists the blocks that answer, by game code and first pack. One may be removed
 // and closed at any time: ask them for what is in memory, never for a ticket.
 func (s *Shelf) Blocks() []*Block {

@@ -8,12 +8,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"grattoir/sync/ledger"
 )
 
 // AuditLine is one act, kept as one line of JSON that is written once and hashed as
 // those bytes. Lines are chained: each carries the SHA-256 of the one before. Whoever
 // changes, removes or inserts a line must write all later ones again, and lines cut off
-// at the end show only against a head that was noted elsewhere.
+// at the end show only against a head that was noted elsewhere: the ledger's journal notes
+// it in audit-heads entries, and CheckAudit holds the audit against them.
 type AuditLine struct {
 	Version  int    `json:"v"`
 	Terminal string `json:"terminal"`
@@ -22,7 +25,7 @@ type AuditLine struct {
 	MonoMS   int64  `json:"mono_ms"`  // since that boot
 	Time     string `json:"time"`     // device time, a hint
 	Trusted  string `json:"trusted"`  // newest trusted time, "" for none
-	Act      string `json:"act"`      // operator-add, pin, unlock, suspend, resume, refused, sign-on, sign-off, end-session, approve ...; record, look, export, acknowledged, erase, key
+	Act      string `json:"act"`      // operator-add, pin, unlock, suspend, resume, refused, sign-on, sign-off, end-session, approve ...; record, look, export, acknowledged, erase, erase-unsent, key
 	Operator string `json:"operator"` // who: an operator's id, "owner", "system", or "?" for an id that does not exist
 	About    string `json:"about"`    // whom or what; never a PIN, never anything that tells who a winner is
 	Prev     string `json:"prev"`     // 64 hexadecimal digits, zeros before the first
@@ -132,4 +135,102 @@ func (f *file) verify(ctx context.Context) error { return walk(ctx, f.DB, f.term
 
 func (f *file) lines(ctx context.Context, each func(AuditLine) error) error {
 	return walk(ctx, f.DB, f.terminal, 0, each)
+}
+
+// head is how far the audit has come; line 0 is none yet.
+func (f *file) head(ctx context.Context) (ledger.AuditHead, error) {
+	h := ledger.AuditHead{Audit: f.kind.name}
+	var hash []byte
+	err := f.DB.QueryRowContext(ctx, "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1").Scan(&h.Seq, &hash)
+	if errors.Is(err, sql.ErrNoRows) {
+		return h, nil
+	}
+	h.Hash = hex.EncodeToString(hash)
+	return h, damage(err)
+}
+
+// AuditCheck is what CheckAudit found.
+type AuditCheck struct {
+	Audit string // operators or identities
+	Lines int64  // in the file
+	Noted int64  // the highest line that the journal notes and the file has, 0 for none
+	// Broken is nil when the audit's chain is whole and goes through every line that the
+	// journal notes; else what was changed or cut off.
+	Broken error
+}
+
+// CheckAudit holds the audit in the operators' file or the register at path against what
+// the journal of the terminal notes of it. The file is looked at only, whether or not a
+// program has it open. The lines above the newest noted one could have been cut off. The
+// error is of reading the file; an audit that does not fit is Broken, an ErrDamaged.
+func CheckAudit(ctx context.Context, path, terminal string, noted []ledger.NotedAudit) (AuditCheck, error) {
+	var c AuditCheck
+	b, err := ledger.InspectBeside(ctx, path)
+	if err != nil {
+		return c, err
+	}
+	defer b.Close()
+	var id int
+	if err := b.DB.QueryRowContext(ctx, "SELECT application_id FROM pragma_application_id").Scan(&id); err != nil {
+		return c, damage(err)
+	}
+	for _, k := range []fileKind{staffKind(), registerKind()} {
+		if k.id == id {
+			c.Audit = k.name
+		}
+	}
+	if c.Audit == "" {
+		return c, fmt.Errorf("%w: %s: neither operators nor identities (application id %#x)", ErrDamaged, path, id)
+	}
+	want := map[int64]ledger.NotedAudit{}
+	for _, n := range noted {
+		if n.Audit != c.Audit {
+			continue
+		}
+		if was, two := want[n.Seq]; two && was.Hash != n.Hash {
+			c.Broken = fmt.Errorf("%w: entries %v and %v of the journal note different lines %d of the audit: the file was put back to an earlier state between them", ErrDamaged, was.Entry, n.Entry, n.Seq)
+		}
+		want[n.Seq] = n
+	}
+	// What an audit line carries of the one before is checked by walk; here, what the journal does.
+	err = walk(ctx, b.DB, terminal, 0, func(a AuditLine) error {
+		c.Lines = a.Seq
+		n, is := want[a.Seq]
+		if !is {
+			return nil
+		}
+		delete(want, a.Seq)
+		line, err := a.encode()
+		if err != nil {
+			return err
+		}
+		if own := hashLine(line); hex.EncodeToString(own[:]) != n.Hash {
+			return fmt.Errorf("%w: line %d is not the one that entry %v of the journal notes: it was written anew, or the file was put back to an earlier state", ErrDamaged, a.Seq, n.Entry)
+		}
+		c.Noted = a.Seq
+		return nil
+	})
+	switch {
+	case errors.Is(err, ErrDamaged):
+		c.Broken = err
+	case err != nil:
+		return c, err
+	case c.Broken == nil:
+		c.Broken = cutOff(c, want)
+	}
+	return c, nil
+}
+
+// cutOff is the error of lines that the journal notes and the file lacks, nil for none.
+func cutOff(c AuditCheck, missing map[int64]ledger.NotedAudit) error {
+	var last ledger.NotedAudit
+	for _, n := range missing {
+		if n.Seq > last.Seq {
+			last = n
+		}
+	}
+	if last.Seq == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: the audit ends at line %d, entry %v of the journal notes line %d: its end was cut off", ErrDamaged, c.Lines, last.Entry, last.Seq)
 }

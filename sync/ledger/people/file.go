@@ -40,18 +40,21 @@ type file struct {
 	moment   func() ledger.Moment
 }
 
+// disk is what lies under a file: the zero disk is the machine's own, as a terminal has it.
+type disk struct{ vfs, synchronous string }
+
 type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
 // openFile opens, creates or brings forward a file, and checks it whole: it is small.
-func openFile(ctx context.Context, path string, kind fileKind, terminal string, moment func() ledger.Moment) (*file, error) {
+func openFile(ctx context.Context, path string, kind fileKind, terminal string, moment func() ledger.Moment, under disk) (*file, error) {
 	if terminal == "" || len(terminal) > 64 {
 		return nil, errors.New("a terminal's name has 1 to 64 bytes")
 	}
 	// Removed bytes are overwritten, and nothing of the file is copied to a temporary one.
-	b, err := ledger.OpenBeside(path, map[string]string{"secure_delete": "1", "temp_store": "2"})
+	b, err := ledger.OpenBeside(path, ledger.BesideOptions{Pragmas: map[string]string{"secure_delete": "1", "temp_store": "2"}, VFS: under.vfs, Synchronous: under.synchronous})
 	if errors.Is(err, ledger.ErrLocked) {
 		return nil, ErrInUse
 	}

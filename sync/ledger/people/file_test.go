@@ -209,7 +209,7 @@ func TestMigrationGoesForwardAndKeepsNoCopy(t *testing.T) {
 	w := newWorld()
 	s, opt := staffed(t, w)
 	must(t, s.Close())
-	f, err := openFile(ctx, opt.Path, later("ALTER TABLE operators ADD COLUMN badge TEXT NOT NULL DEFAULT ''"), "T-1", w.moment)
+	f, err := openFile(ctx, opt.Path, later("ALTER TABLE operators ADD COLUMN badge TEXT NOT NULL DEFAULT ''"), "T-1", w.moment, disk{})
 	must(t, err)
 	var n int
 	must(t, f.DB.QueryRow("SELECT count(*) FROM operators WHERE badge = ''").Scan(&n))
@@ -237,7 +237,7 @@ func TestFailedMigrationLeavesTheFileAndACopy(t *testing.T) {
 		s, opt := staffed(t, w)
 		must(t, s.Close())
 		for range 2 { // the second finds the copy of the first
-			_, err := openFile(ctx, opt.Path, kind, "T-1", w.moment)
+			_, err := openFile(ctx, opt.Path, kind, "T-1", w.moment, disk{})
 			if err == nil || !strings.Contains(err.Error(), "nothing is lost") {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -332,6 +332,9 @@ func TestEveryErrorHasWordsThatFit(t *testing.T) {
 		if got := Explain(fmt.Errorf("deep: %w", m.err)); got != m.Message {
 			t.Errorf("%v reads as %s", m.err, got.Code)
 		}
+		if named := Named(m.Code); m.Code != "O0" && named != m.err || m.Code == "O0" && named != nil {
+			t.Errorf("%s stands for %v", m.Code, named)
+		}
 		for _, text := range []string{m.ClerkFR, m.ClerkEN} {
 			lines := strings.Split(text, "\n")
 			if text == "" || len(lines) > 2 {
@@ -347,7 +350,7 @@ func TestEveryErrorHasWordsThatFit(t *testing.T) {
 	if got := Explain(&Refusal{Reason: ErrWait, Wait: time.Minute}); got.Code != "O7" {
 		t.Error(got)
 	}
-	if n := reflect.ValueOf(messages()).Len(); n != 23 {
+	if n := reflect.ValueOf(messages()).Len(); n != 25 {
 		t.Errorf("%d errors have words: add the new one here and in SECURITY.md's table where it belongs", n)
 	}
 }

@@ -29,6 +29,17 @@ func wordless() Message {
 	return Message{"O0", "Erreur interne, rien n'est fait.\nAppelez l'assistance.", "Internal error, nothing was\ndone. Call support.", "An error with no words of its own: see the log."}
 }
 
+// Named is the error that a message's code stands for, nil for O0 and what is no code:
+// for those who hear of an error over the daemon's socket.
+func Named(code string) error {
+	for _, m := range messages() {
+		if m.Code == code {
+			return m.err
+		}
+	}
+	return nil
+}
+
 // Messages are all of them in the order of their codes, for the technician's guide.
 func Messages() []Message {
 	all := []Message{wordless()}
@@ -85,5 +96,9 @@ func messages() []explained {
 		{ErrLinkKey, Message{"I3", "Registre bloqué. Appelez\nl'assistance.", "Register blocked. Call\nsupport.",
 			"register.db.key is gone or another one: put it back from its copy, or open the register with a new one."}},
 		{ErrSealed, Message{"I4", "Identité illisible.", "Identity cannot be read.", "The sealed bytes were changed, or sealed for another key, record or terminal."}},
+		{ErrUnsent, Message{"I5", "Identités non transmises.\nAppelez l'assistance.", "Identities not sent.\nCall support.",
+			"Central has not taken identities for days: see the identities lane of the link."}},
+		{ErrUnsentTerm, Message{"I6", "Identités non envoyées, bientôt\neffacées. Appelez l'assistance.", "Identities not sent, soon\nerased. Call support.",
+			"Identities are beyond their legal term and central never took them: after the grace they are erased unread. Make the link work now."}},
 	}
 }

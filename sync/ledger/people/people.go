@@ -145,6 +145,9 @@ const ownerID = "owner"
 // for the first operator, and when everybody who could help is locked out or suspended.
 func Owner() Credentials { return Credentials{Operator: ownerID, owner: true} }
 
+// IsOwner tells whether they are the owner's.
+func (c Credentials) IsOwner() bool { return c.owner }
+
 // Options open a Staff.
 type Options struct {
 	Path     string
@@ -154,6 +157,7 @@ type Options struct {
 
 	cost cost              // zero for the one that operators' PINs deserve
 	step func(step string) // tests follow and cut an attempt here
+	disk disk
 }
 
 // Staff is the operators of a terminal and the session at its counter. It is safe for
@@ -175,7 +179,7 @@ func Open(ctx context.Context, opt Options) (*Staff, error) {
 	if opt.cost == (cost{}) {
 		opt.cost = shippedCost
 	}
-	f, err := openFile(ctx, opt.Path, staffKind(), opt.Terminal, opt.Moment)
+	f, err := openFile(ctx, opt.Path, staffKind(), opt.Terminal, opt.Moment, opt.disk)
 	if err != nil {
 		return nil, fmt.Errorf("operators %s: %w", opt.Path, err)
 	}
@@ -196,6 +200,9 @@ func (s *Staff) Verify(ctx context.Context) error { return s.file.verify(ctx) }
 func (s *Staff) Audit(ctx context.Context, each func(AuditLine) error) error {
 	return s.file.lines(ctx, each)
 }
+
+// AuditHead is how far the audit has come, for the journal to note; line 0 is none yet.
+func (s *Staff) AuditHead(ctx context.Context) (ledger.AuditHead, error) { return s.file.head(ctx) }
 
 // staffKind is the operators' file, version by version.
 func staffKind() fileKind {

@@ -29,6 +29,9 @@ type PIN struct{ digits string }
 // Format writes "PIN(hidden)" for every verb.
 func (PIN) Format(s fmt.State, _ rune) { _, _ = s.Write([]byte("PIN(hidden)")) }
 
+// Digits are the PIN in clear, for handing it to the daemon's socket and nothing else.
+func (p PIN) Digits() string { return p.digits }
+
 // ParsePIN reads a PIN as a keypad, a terminal or a file gives it: 4 to 8 ASCII digits,
 // with blanks and line ends around them. The error is ErrPIN and shows nothing of the text.
 func ParsePIN(text string) (PIN, error) {

@@ -26,6 +26,10 @@ var (
 	ErrNoRegisterKey = errors.New("there is no register key: the winner cannot be identified here, so the prize is not paid")
 	// ErrLinkKey means that the key which links the payments of a person is gone or another one.
 	ErrLinkKey = errors.New("the key that links a person's payments does not fit the register")
+	// ErrUnsent means that identities wait for central for too long.
+	ErrUnsent = errors.New("central has not taken identities")
+	// ErrUnsentTerm means that identities are beyond their term and central never took them.
+	ErrUnsentTerm = errors.New("identities are beyond their term and central has not taken them")
 )
 
 // RegisterOptions open a Register.
@@ -37,6 +41,8 @@ type RegisterOptions struct {
 	// NewLinkKey accepts that the link key was lost and makes another: what was recorded
 	// before is then linked no more. It is a technician's decision.
 	NewLinkKey bool
+
+	disk disk
 }
 
 // Register is the terminal's register of the identities it was asked for. The terminal
@@ -46,7 +52,10 @@ type Register struct {
 	opt  RegisterOptions
 	file *file
 	link []byte     // HMAC key
-	mu   sync.Mutex // one act at a time
+	mu   sync.Mutex // one act at a time, and guards what follows
+
+	changed chan struct{}     // closed at the next record
+	handed  map[RecordID]bool // handed out since the opening, as the audit has it
 }
 
 // Sealed is a record as it is uploaded.
@@ -54,6 +63,7 @@ type Sealed struct {
 	Record   RecordID `json:"record"`
 	Terminal string   `json:"terminal"`
 	Bytes    []byte   `json:"sealed"`
+	Claims   []string `json:"claims,omitempty"` // the payments it is for, in clear: central finds it by them
 }
 
 // Linked is what one person was paid within a span, as far as identities were recorded.
@@ -75,11 +85,11 @@ func registerKind() fileKind {
 // OpenRegister opens the register, creating it and its link key when there is none.
 // The errors are ErrInUse, ErrDamaged, ErrLinkKey and ledger.ErrMode.
 func OpenRegister(ctx context.Context, opt RegisterOptions) (*Register, error) {
-	f, err := openFile(ctx, opt.Path, registerKind(), opt.Terminal, opt.Moment)
+	f, err := openFile(ctx, opt.Path, registerKind(), opt.Terminal, opt.Moment, opt.disk)
 	if err != nil {
 		return nil, fmt.Errorf("register %s: %w", opt.Path, err)
 	}
-	r := &Register{opt: opt, file: f}
+	r := &Register{opt: opt, file: f, changed: make(chan struct{}), handed: map[RecordID]bool{}}
 	if err := r.loadLinkKey(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("register %s: %w", opt.Path, err), f.Close())
 	}
@@ -202,7 +212,7 @@ func (r *Register) Record(ctx context.Context, operator string, i Identity, paym
 	p := personOf(r.link, i)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return id, r.file.write(ctx, func(tx *sql.Tx) error {
+	err = r.file.write(ctx, func(tx *sql.Tx) error {
 		var number int64
 		if err := tx.QueryRowContext(ctx, "INSERT INTO records(id, document, name, boot, mono_ns, trusted, sealed) VALUES(?, ?, ?, ?, ?, ?, ?) RETURNING number",
 			id[:], p.document[:], p.name[:], m.Boot, m.Mono, timeText(m.Trusted), sealed).Scan(&number); err != nil {
@@ -215,6 +225,19 @@ func (r *Register) Record(ctx context.Context, operator string, i Identity, paym
 		}
 		return r.file.note(ctx, tx, "record", operator, id.String())
 	})
+	if err != nil {
+		return id, err
+	}
+	close(r.changed)
+	r.changed = make(chan struct{})
+	return id, nil
+}
+
+// Changed is closed when the next record is stored. Ask for it before Pending.
+func (r *Register) Changed() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changed
 }
 
 // maxPayments bounds one record: a counter pays ten tickets at once.
@@ -294,42 +317,63 @@ func (r *Register) Linked(ctx context.Context, operator string, p Person, curren
 	return out, nil
 }
 
-// Pending gives up to limit records that central has not acknowledged, oldest first.
+// Pending gives up to limit records that central has not acknowledged, oldest first. The
+// audit has a line for those that were not handed out before since the opening: a
+// terminal without a network would fill it otherwise.
 func (r *Register) Pending(ctx context.Context, limit int) ([]Sealed, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var list []Sealed
-	err := r.file.write(ctx, func(tx *sql.Tx) error {
-		rows, err := tx.QueryContext(ctx, "SELECT id, sealed FROM records WHERE acknowledged = 0 ORDER BY number LIMIT ?", limit)
-		if err != nil {
-			return err
+	list, err := r.pending(ctx, limit)
+	if err != nil {
+		return nil, err
+	}
+	var fresh []RecordID
+	for _, s := range list {
+		if !r.handed[s.Record] {
+			fresh = append(fresh, s.Record)
 		}
-		defer rows.Close()
-		for rows.Next() {
-			var id []byte
-			s := Sealed{Terminal: r.opt.Terminal}
-			if err := rows.Scan(&id, &s.Bytes); err != nil {
-				return err
-			}
-			copy(s.Record[:], id)
-			list = append(list, s)
-		}
-		if err := errors.Join(rows.Err(), rows.Close()); err != nil || len(list) == 0 {
-			return err
-		}
-		return r.file.note(ctx, tx, "export", "system", fmt.Sprintf("%d records from %v", len(list), list[0].Record))
+	}
+	if len(fresh) == 0 {
+		return list, nil
+	}
+	err = r.file.write(ctx, func(tx *sql.Tx) error {
+		return r.file.note(ctx, tx, "export", "system", fmt.Sprintf("%d records from %v", len(fresh), fresh[0]))
 	})
 	if err != nil {
 		return nil, err
 	}
+	for _, id := range fresh {
+		r.handed[id] = true
+	}
 	return list, nil
+}
+
+func (r *Register) pending(ctx context.Context, limit int) ([]Sealed, error) {
+	rows, err := r.file.DB.QueryContext(ctx, `SELECT r.id, r.sealed, (SELECT group_concat(p.claim, ' ') FROM payments p WHERE p.record = r.number)
+		FROM records r WHERE r.acknowledged = 0 ORDER BY r.number LIMIT ?`, limit)
+	if err != nil {
+		return nil, damage(err)
+	}
+	defer rows.Close()
+	var list []Sealed
+	for rows.Next() {
+		s := Sealed{Terminal: r.opt.Terminal}
+		var id []byte
+		var claims string
+		if err := rows.Scan(&id, &s.Bytes, &claims); err != nil || len(id) != len(s.Record) {
+			return nil, errors.Join(ErrDamaged, err)
+		}
+		s.Record, s.Claims = RecordID(id), strings.Fields(claims)
+		list = append(list, s)
+	}
+	return list, damage(rows.Err())
 }
 
 // Acknowledge notes that central has stored the records. What is unknown or was erased is passed over.
 func (r *Register) Acknowledge(ctx context.Context, ids []RecordID) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.file.write(ctx, func(tx *sql.Tx) error {
+	err := r.file.write(ctx, func(tx *sql.Tx) error {
 		for _, id := range ids {
 			res, err := tx.ExecContext(ctx, "UPDATE records SET acknowledged = 1 WHERE id = ? AND acknowledged = 0", id[:])
 			if err != nil {
@@ -347,32 +391,59 @@ func (r *Register) Acknowledge(ctx context.Context, ids []RecordID) error {
 		}
 		return nil
 	})
+	for _, id := range ids {
+		if err == nil {
+			delete(r.handed, id)
+		}
+	}
+	return err
+}
+
+// Keep says how long records stay.
+type Keep struct {
+	Span time.Duration // in which payments to one person are linked
+	Term time.Duration // after which a record must go
+	// Grace is how long one that central never took stays beyond the term: it is the only
+	// one there is. Zero on a terminal without a central.
+	Grace time.Duration
+}
+
+func (k Keep) check() error {
+	if k.Span < 0 || k.Term < k.Span || k.Grace < 0 {
+		return fmt.Errorf("a term of %v, a span of %v and a grace of %v: want a term that is no shorter than the span, and no negative one", k.Term, k.Span, k.Grace)
+	}
+	return nil
 }
 
 // Erase removes what need not lie here any more: records that central has acknowledged
 // and that are certainly older than the span in which payments are linked, and any that
-// are certainly older than the term. The bytes are overwritten in the file and its log.
-// It tells how many records went. With no trusted time nothing is older than the
-// terminal has been running, and so it waits.
-func (r *Register) Erase(ctx context.Context, span, term time.Duration) (int, error) {
-	if term < span || span < 0 {
-		return 0, fmt.Errorf("a term of %v and a span of %v: want a term that is no shorter", term, span)
+// are certainly older than the term; those that central never took after the grace, each
+// with a line of its own in the audit, erase-unsent. The bytes are overwritten in the file
+// and its log. It tells how many records went. With no trusted time nothing is older than
+// the terminal has been running, and so it waits.
+func (r *Register) Erase(ctx context.Context, k Keep) (int, error) {
+	if err := k.check(); err != nil {
+		return 0, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	due, err := r.due(ctx, span, term)
+	due, err := r.due(ctx, k)
 	if err != nil || len(due) == 0 {
 		return 0, err
 	}
 	err = r.file.write(ctx, func(tx *sql.Tx) error {
-		for _, id := range due {
-			if _, err := tx.ExecContext(ctx, "DELETE FROM payments WHERE record = (SELECT number FROM records WHERE id = ?)", id[:]); err != nil {
+		for _, d := range due {
+			if _, err := tx.ExecContext(ctx, "DELETE FROM payments WHERE record = (SELECT number FROM records WHERE id = ?)", d.id[:]); err != nil {
 				return err
 			}
-			if _, err := tx.ExecContext(ctx, "DELETE FROM records WHERE id = ?", id[:]); err != nil {
+			if _, err := tx.ExecContext(ctx, "DELETE FROM records WHERE id = ?", d.id[:]); err != nil {
 				return err
 			}
-			if err := r.file.note(ctx, tx, "erase", "system", id.String()); err != nil {
+			act := "erase"
+			if !d.acknowledged {
+				act = "erase-unsent"
+			}
+			if err := r.file.note(ctx, tx, act, "system", d.id.String()); err != nil {
 				return err
 			}
 		}
@@ -381,33 +452,81 @@ func (r *Register) Erase(ctx context.Context, span, term time.Duration) (int, er
 	if err != nil {
 		return 0, err
 	}
+	for _, d := range due {
+		delete(r.handed, d.id)
+	}
 	return len(due), r.file.scrub(ctx)
 }
 
-func (r *Register) due(ctx context.Context, span, term time.Duration) ([]RecordID, error) {
+// aged is a record with its certain age.
+type aged struct {
+	id           RecordID
+	old          time.Duration
+	acknowledged bool
+}
+
+func (r *Register) due(ctx context.Context, k Keep) ([]aged, error) {
+	list, err := r.ages(ctx)
+	var due []aged
+	for _, a := range list {
+		if a.acknowledged && a.old > k.Span || a.old > k.Term+k.Grace {
+			due = append(due, a)
+		}
+	}
+	return due, err
+}
+
+func (r *Register) ages(ctx context.Context) ([]aged, error) {
 	rows, err := r.file.DB.QueryContext(ctx, "SELECT id, boot, mono_ns, trusted, acknowledged FROM records")
 	if err != nil {
 		return nil, damage(err)
 	}
 	defer rows.Close()
 	now := r.opt.Moment()
-	var due []RecordID
+	var list []aged
 	for rows.Next() {
 		var id []byte
 		var then ledger.Moment
 		var trusted string
-		var acknowledged bool
-		if err := rows.Scan(&id, &then.Boot, &then.Mono, &trusted, &acknowledged); err != nil || len(id) != len(RecordID{}) {
+		var a aged
+		if err := rows.Scan(&id, &then.Boot, &then.Mono, &trusted, &a.acknowledged); err != nil || len(id) != len(RecordID{}) {
 			return nil, errors.Join(ErrDamaged, err)
 		}
 		if then.Trusted, err = parseTime(trusted); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
-		if old := age(now, then); acknowledged && old > span || old > term {
-			due = append(due, RecordID(id))
+		a.id, a.old = RecordID(id), age(now, then)
+		list = append(list, a)
+	}
+	return list, damage(rows.Err())
+}
+
+// Overdue is nil while central takes the records. ErrUnsent means that one has waited for
+// longer than after, ErrUnsentTerm that one is beyond its term, to be erased unread.
+func (r *Register) Overdue(ctx context.Context, k Keep, after time.Duration) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list, err := r.ages(ctx)
+	if err != nil {
+		return err
+	}
+	late, beyond := 0, 0
+	for _, a := range list {
+		switch {
+		case a.acknowledged:
+		case a.old > k.Term:
+			beyond++
+		case a.old > after:
+			late++
 		}
 	}
-	return due, rows.Err()
+	switch {
+	case beyond > 0:
+		return fmt.Errorf("%w: %d records, erased %v after it", ErrUnsentTerm, beyond, k.Grace)
+	case late > 0:
+		return fmt.Errorf("%w: %d records for more than %v", ErrUnsent, late, after)
+	}
+	return nil
 }
 
 // Count tells how many records lie here, and how many of them central has not acknowledged.
@@ -423,3 +542,6 @@ func (r *Register) Verify(ctx context.Context) error { return r.file.verify(ctx)
 func (r *Register) Audit(ctx context.Context, each func(AuditLine) error) error {
 	return r.file.lines(ctx, each)
 }
+
+// AuditHead is how far the audit has come, for the journal to note; line 0 is none yet.
+func (r *Register) AuditHead(ctx context.Context) (ledger.AuditHead, error) { return r.file.head(ctx) }

@@ -276,7 +276,7 @@ func TestEraseWaitsForCentralAndTheSpan(t *testing.T) {
 	recordOf(t, r, identity(), payment(2, 900_00))
 	erase := func(what string, n int) {
 		t.Helper()
-		if got, err := r.Erase(ctx, span, term); err != nil || got != n {
+		if got, err := r.Erase(ctx, Keep{Span: span, Term: term}); err != nil || got != n {
 			t.Errorf("%s: %d erased, %v, want %d", what, got, err, n)
 		}
 	}
@@ -292,8 +292,79 @@ func TestEraseWaitsForCentralAndTheSpan(t *testing.T) {
 	erase("the device's clock is a century ahead", 0)
 	w.pass(term - span)
 	erase("not acknowledged, term over", 1)
-	if _, err := r.Erase(ctx, term, span); err == nil {
+	if _, err := r.Erase(ctx, Keep{Span: term, Term: span}); err == nil {
 		t.Error("a term shorter than the span")
+	}
+}
+
+// TestUnsentRecordOutlivesItsTermByTheGrace: it is the only one there is, and both its
+// waiting and its end have names.
+func TestUnsentRecordOutlivesItsTermByTheGrace(t *testing.T) {
+	ctx := context.Background()
+	w := newWorld()
+	opt, _ := registerOptions(t, t.TempDir(), w)
+	r := openRegister(t, opt)
+	const day = 24 * time.Hour
+	keep := Keep{Span: day, Term: 100 * day, Grace: 30 * day}
+	unsent := recordOf(t, r, identity(), payment(1, 2000_00))
+	must(t, r.Overdue(ctx, keep, 3*day))
+	step := func(d time.Duration, erased int, is error) {
+		t.Helper()
+		w.pass(d)
+		if n, err := r.Erase(ctx, keep); err != nil || n != erased {
+			t.Fatalf("%d records erased, want %d: %v", n, erased, err)
+		}
+		if err := r.Overdue(ctx, keep, 3*day); !errors.Is(err, is) {
+			t.Fatalf("%v, want %v", err, is)
+		}
+	}
+	step(2*day, 0, nil)
+	step(2*day, 0, ErrUnsent)
+	step(95*day, 0, ErrUnsent)
+	step(2*day, 0, ErrUnsentTerm)
+	step(29*day, 0, ErrUnsentTerm)
+	step(day, 1, nil)
+	lines := audit(t, r.Audit)
+	if got := lines[len(lines)-1]; got != "system erase-unsent "+unsent.String() {
+		t.Fatalf("the audit ends with %q", got)
+	}
+	if _, err := r.Erase(ctx, Keep{Span: day, Term: day, Grace: -1}); err == nil {
+		t.Error("a grace below nothing")
+	}
+}
+
+// TestTerminalWithoutANetworkFillsNoAudit: handing the same records out again and again
+// is one line, and what is new is another.
+func TestTerminalWithoutANetworkFillsNoAudit(t *testing.T) {
+	ctx := context.Background()
+	opt, _ := registerOptions(t, t.TempDir(), newWorld())
+	r := openRegister(t, opt)
+	changed := r.Changed()
+	first := recordOf(t, r, identity(), payment(1, 2000_00))
+	select {
+	case <-changed:
+	default:
+		t.Fatal("nobody is told of a record")
+	}
+	for range 50 {
+		list, err := r.Pending(ctx, 10)
+		if err != nil || len(list) != 1 || len(list[0].Claims) != 1 || list[0].Claims[0] != payment(1, 1)[0].Claim {
+			t.Fatalf("%+v %v", list, err)
+		}
+	}
+	recordOf(t, r, identity(), payment(2, 2000_00))
+	if _, err := r.Pending(ctx, 10); err != nil {
+		t.Fatal(err)
+	}
+	must(t, r.Acknowledge(ctx, []RecordID{first}))
+	exports := 0
+	for _, l := range audit(t, r.Audit) {
+		if strings.HasPrefix(l, "system export") {
+			exports++
+		}
+	}
+	if exports != 2 {
+		t.Fatalf("%d lines tell of it, want 2", exports)
 	}
 }
 
@@ -329,7 +400,7 @@ func TestErasedBytesAreGone(t *testing.T) {
 		w.pass(span + 1)
 		kept := recordOf(t, r, Identity{"Kept", "K", "1980", "K", "K", Passport, "K1", "K", ""}, payment(99, 5))
 		if cut {
-			due, err := r.due(ctx, span, term)
+			due, err := r.due(ctx, Keep{Span: span, Term: term})
 			must(t, err)
 			_, err = r.file.DB.Exec("UPDATE meta SET dirty = 1; DELETE FROM payments WHERE record <= 40; DELETE FROM records WHERE number <= 40")
 			if must(t, err); len(due) != 40 {
@@ -341,7 +412,7 @@ func TestErasedBytesAreGone(t *testing.T) {
 				t.Fatal("the cut left nothing to wipe: the test proves nothing")
 			}
 			r = openRegister(t, opt)
-		} else if n, err := r.Erase(ctx, span, term); err != nil || n != 40 {
+		} else if n, err := r.Erase(ctx, Keep{Span: span, Term: term}); err != nil || n != 40 {
 			t.Fatalf("%d erased, %v", n, err)
 		}
 		for what, needle := range gone {
@@ -375,7 +446,7 @@ func TestEveryAccessIsAudited(t *testing.T) {
 		t.Errorf("%v %v", list, err)
 	}
 	w.pass(span + 1)
-	_, err = r.Erase(ctx, span, term)
+	_, err = r.Erase(ctx, Keep{Span: span, Term: term})
 	must(t, err)
 	if got, want := audit(t, r.Audit), []string{"system key first", "marie record " + id.String(), "marie look 1 claims", "system export 1 records from " + id.String(),
 		"system acknowledged " + id.String(), "system erase " + id.String()}; !slices.Equal(got, want) {

@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"grattoir/cmd/internal/cli"
+	"grattoir/sync/central"
+	"grattoir/sync/ledger/people"
+	"grattoir/validate"
+	"grattoir/validate/money"
+)
+
+func identityCommand() *cobra.Command {
+	return cli.Group("identity", "Read whom a prize was paid to: one person asks, another opens", identityAskCommand(), identityShowCommand(),
+		identityListCommand(), identityAuditCommand(), identityEraseCommand())
+}
+
+func identityAskCommand() *cobra.Command {
+	var f folder
+	var operator, reason string
+	cmd := &cobra.Command{
+		Use:   "ask CLAIM | TERMINAL NUMBER --operator NAME --reason TEXT",
+		Short: "Ask to read whom a payment was made to",
+		Long: `Ask to read the identity that was recorded for a payment: by its claim's id, or by its terminal
+and the ledger number on its slip. The request and its reason stand in the register's audit. Somebody
+else opens it within 7 days with central identity show.`,
+		Example: `  central identity ask shop-0042 1-000017 --operator claire --reason "judicial request 2026/114"`,
+		Args:    cli.Args(cobra.RangeArgs(1, 2)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if operator == "" || reason == "" {
+				return cli.Usagef("--operator and --reason are needed: the audit says who asked, and why")
+			}
+			return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
+				claim, err := claimNamed(ctx, c, args)
+				if err != nil {
+					return nil, nil, err
+				}
+				q, err := c.AskIdentity(ctx, claim, operator, reason)
+				return q, func(w io.Writer) error {
+					_, err := fmt.Fprintf(w, "request %d: somebody other than %s opens it until %s:\n  central identity show %d --operator NAME --key REGISTER.key\n", q.Number, q.Operator, when(q.Expires), q.Number)
+					return err
+				}, err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&operator, "operator", "", "`name` of who asks")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, in `words` that the audit keeps")
+	f.flags(cmd)
+	return cmd
+}
+
+// claimNamed is the id of a payment, given as it is or by its slip's number.
+func claimNamed(ctx context.Context, c *central.Central, args []string) (string, error) {
+	if len(args) == 1 {
+		return args[0], nil
+	}
+	var n validate.EntryNumber
+	if _, err := fmt.Sscanf(args[1], "%d-%d", &n.Epoch, &n.Seq); err != nil || n.Epoch < 1 || n.Seq < 1 {
+		return "", cli.Usagef("%.40q: want a ledger number as the slip shows it, like 1-000017", args[1])
+	}
+	return c.ClaimOf(ctx, args[0], n)
+}
+
+func identityShowCommand() *cobra.Command {
+	var f folder
+	var operator, key string
+	cmd := &cobra.Command{
+		Use:   "show REQUEST --operator NAME --key FILE",
+		Short: "Open what somebody else asked for, with the register's private key",
+		Long: `Open the identity that somebody else asked for. It is opened once; the audit says so before anything
+is shown. The key is the private half of the register key (central key new --register): keep it off this
+machine, where neither of the two persons reaches it alone. Names are taken as they are given.`,
+		Example: `  central identity show 3 --operator denis --key /media/usb/register.key`,
+		Args:    cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			number, err := strconv.ParseInt(args[0], 10, 64)
+			if err != nil || number < 1 || operator == "" || key == "" {
+				return cli.Usagef("want the request's number, --operator and --key")
+			}
+			secret, err := readRegisterKey(key)
+			if err != nil {
+				return err
+			}
+			return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
+				list, err := c.OpenIdentity(ctx, number, operator, secret)
+				return list, func(w io.Writer) error { return printFilings(w, list) }, err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&operator, "operator", "", "`name` of who opens it, another than who asked")
+	cmd.Flags().StringVar(&key, "key", "", "the register's private key, a `file`")
+	f.flags(cmd)
+	return cmd
+}
+
+// readRegisterKey reads a private key that nobody else can read.
+func readRegisterKey(path string) (people.RegisterSecretKey, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return people.RegisterSecretKey{}, err
+	}
+	if info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+		return people.RegisterSecretKey{}, cli.Usagef("others can read %s (mode %04o): chmod 600 it, and if others did read it, make a new key", path, info.Mode().Perm())
+	}
+	text, err := cli.ReadBounded(path, 4<<10)
+	if err != nil {
+		return people.RegisterSecretKey{}, err
+	}
+	key, err := people.ParseRegisterSecretKey(string(text))
+	if err != nil {
+		return key, cli.Usagef("%s: %w", path, err)
+	}
+	return key, nil
+}
+
+func printFilings(w io.Writer, list []people.Filing) error {
+	for _, f := range list {
+		i := f.Identity
+		valid := ""
+		if i.ValidTo != "" {
+			valid = ", valid to " + i.ValidTo
+		}
+		if _, err := fmt.Fprintf(w, "record %v of terminal %s, by operator %s, %s (the device's clock)\n%s, %s\nborn %s, %s\n%s\n%s %s, %s%s\n",
+			f.Record, f.Terminal, printable(f.Operator), orDash(f.Time), printable(i.Surname), printable(i.FirstNames), i.Born, printable(i.BirthPlace), printable(i.Address),
+			i.Document, printable(i.Number), printable(i.IssuedBy), valid); err != nil {
+			return err
+		}
+		for _, p := range f.Payments {
+			if _, err := fmt.Fprintf(w, "payment %s: %s\n", p.Claim, money.Text(p.Amount, p.Currency, money.English, money.Receipt)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func identityListCommand() *cobra.Command {
+	var f folder
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List who asked for what, and who opened it",
+		Example: `  central identity list`,
+		Args:    cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
+				list, err := c.IdentityRequests(ctx)
+				return list, func(w io.Writer) error {
+					var rows [][]string
+					for _, q := range list {
+						rows = append(rows, []string{fmt.Sprint(q.Number), q.Claim, printable(q.Operator), when(q.Asked), orDash(printable(q.OpenedBy)), when(q.Opened), fmt.Sprint(q.Records), printable(q.Reason)})
+					}
+					return table(w, "REQUEST CLAIM ASKED-BY ASKED OPENED-BY OPENED RECORDS REASON", rows)
+				}, err
+			})
+		},
+	}
+	f.flags(cmd)
+	return cmd
+}
+
+type identityAuditAnswer struct {
+	Lines int                   `json:"lines"`
+	Head  string                `json:"head"` // hash of the newest line
+	Acts  []central.IdentityAct `json:"acts"`
+}
+
+func identityAuditCommand() *cobra.Command {
+	var f folder
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "Print the register's audit, after its chain was verified",
+		Long: `Print every act upon the register and the hash of the newest line. Note that hash elsewhere: it shows
+later that nothing was cut off. A line that was changed or removed is an error.`,
+		Example: `  central identity audit --json`,
+		Args:    cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
+				acts, head, err := c.IdentityAudit(ctx)
+				return identityAuditAnswer{len(acts), head, acts}, func(w io.Writer) error {
+					var rows [][]string
+					for _, a := range acts {
+						rows = append(rows, []string{fmt.Sprint(a.Seq), a.Time, a.Act, printable(a.Operator), printable(a.About)})
+					}
+					if err := table(w, "LINE TIME ACT OPERATOR ABOUT", rows); err != nil {
+						return err
+					}
+					_, err := fmt.Fprintf(w, "%d lines, head %s\n", len(acts), head)
+					return err
+				}, err
+			})
+		},
+	}
+	f.flags(cmd)
+	return cmd
+}
+
+type identityEraseAnswer struct {
+	Erased int `json:"erased"`
+}
+
+func identityEraseCommand() *cobra.Command {
+	var f folder
+	days := defaultServing().Identities.KeepDays
+	cmd := &cobra.Command{
+		Use:   "erase [--keep-days N]",
+		Short: "Erase the identities whose term has passed (central serve does it each day)",
+		Long: `Erase the identities that were received longer than the term ago. Their bytes are overwritten in the
+database and in its log; copies of the database are yours to erase.`,
+		Example: `  central identity erase`,
+		Args:    cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkKeepDays(days); err != nil {
+				return err
+			}
+			return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
+				n, err := c.EraseIdentities(ctx, time.Duration(days)*24*time.Hour)
+				return identityEraseAnswer{n}, func(w io.Writer) error {
+					_, err := fmt.Fprintf(w, "%d identities erased\n", n)
+					return err
+				}, err
+			})
+		},
+	}
+	cmd.Flags().IntVar(&days, "keep-days", days, "`days` after which an identity is erased")
+	f.flags(cmd)
+	return cmd
+}
+
+// checkKeepDays bounds the term: years, and never none by a slip of the finger.
+func checkKeepDays(days int) error {
+	if days < 30 || days > 3660 {
+		return cli.Usagef("keep_days = %d: want 30 to 3660 (the law says five years, 1827)", days)
+	}
+	return nil
+}
+
+// eraseDaily erases identities at the start and each day, until ctx ends.
+func eraseDaily(ctx context.Context, c *central.Central, s serving, fail func(error), erased func(int)) {
+	for {
+		n, err := c.EraseIdentities(ctx, time.Duration(s.Identities.KeepDays)*24*time.Hour)
+		switch {
+		case errors.Is(err, context.Canceled):
+			return
+		case err != nil:
+			fail(err)
+		case n > 0:
+			erased(n)
+		}
+		day := time.NewTimer(24 * time.Hour)
+		select {
+		case <-ctx.Done():
+			day.Stop()
+			return
+		case <-day.C:
+		}
+	}
+}

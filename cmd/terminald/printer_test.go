@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"image"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"grattoir/validate"
+)
+
+// TestSlipDroppedFromThePrinterIsADuplicataNext is the real program on ports, with a
+// technician's own profile and a logo: the roll ends inside a slip, the slip is dropped,
+// and what comes out after that is marked.
+func TestSlipDroppedFromThePrinterIsADuplicataNext(t *testing.T) {
+	s := openShop(t)
+	var logo bytes.Buffer
+	if err := png.Encode(&logo, image.NewGray(image.Rect(0, 0, 200, 40))); err != nil {
+		t.Fatal(err)
+	}
+	config := strings.NewReplacer(`profile = "epson-tm-t20"`, "profile = \"till\"\nprofiles = \"printers.toml\"", `shop.name = "Tabac"`, "shop.name = \"Tabac\"\nshop.logo = \"logo.png\"").Replace(shopConfig)
+	for name, text := range map[string]string{"logo.png": logo.String(), "terminald.toml": config,
+		"printers.toml": "[[printer]]\nname = \"till\"\nlike = \"epson-tm-t20\"\npage = \"WPC1252\"\n"} {
+		if err := os.WriteFile(filepath.Join(s.Dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.start(t)
+	ctx := deadline(t)
+	s.Paper.LoadPaper(4)
+	paid := s.pay(t, s.scan(t, s.codes["2000"][0]))
+	for {
+		v, err := s.Client.View(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Receipt != nil && v.Receipt.Holding != nil && v.Receipt.Holding.Code == "P2" && len(s.Paper.Uncut().Lines) == 4 {
+			break
+		}
+	}
+	if err := s.Client.RecoverPrinter(ctx); err == nil || !strings.Contains(err.Error(), "P2") {
+		t.Errorf("recover from no paper: %v", err)
+	}
+	if err := s.Client.ClearPrinter(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		last, err := s.Client.Last(ctx)
+		if err != nil || len(last) != 1 {
+			t.Fatalf("%+v, %v", last, err)
+		}
+		if last[0].Print == validate.Unknown {
+			break
+		}
+	}
+	s.Paper.LoadPaper(0)
+	if _, err := s.Client.Reprint(ctx, paid.Receipt.Number); err != nil {
+		t.Fatal(err)
+	}
+	torn, err := s.Paper.Next(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied, err := s.Paper.Next(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := torn.Text(); strings.Contains(text, "registre") || !strings.Contains(text, "[image 200x40]") {
+		t.Errorf("the dropped slip:\n%s", text)
+	}
+	if text := copied.Text(); !strings.Contains(text, "DUPLICATA 1") || !strings.Contains(text, paid.Receipt.Number) || !strings.Contains(text, "[image 200x40]") {
+		t.Errorf("the next:\n%s", text)
+	}
+	if errs := s.Paper.Errors(); len(errs) > 0 && !strings.Contains(errs[0].Error(), "control byte 00") {
+		t.Errorf("the printer did not understand %v", errs)
+	}
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"grattoir/device/control"
+	"grattoir/sync/ledger/people"
+)
+
+// deskRoster is the operators' file as the socket takes it, while the daemon has it open.
+type deskRoster struct {
+	staff *people.Staff
+	shut  error // why it cannot be read
+}
+
+// roster is nil on a terminal without sign-on.
+func (w *crew) roster() control.Roster {
+	if w.staff == nil && w.shut == nil {
+		return nil
+	}
+	return deskRoster{w.staff, w.shut}
+}
+
+// Operators lists everybody by id.
+func (d deskRoster) Operators(ctx context.Context) ([]control.Operator, error) {
+	if d.shut != nil {
+		return nil, denied(d.shut)
+	}
+	list, err := d.staff.Operators(ctx)
+	out := []control.Operator{}
+	for _, o := range list {
+		out = append(out, control.Operator{ID: o.ID, Name: o.Name, Role: string(o.Role), Suspended: o.Suspended, LockedOut: o.LockedOut(), Failed: o.Failed})
+	}
+	return out, denied(err)
+}
+
+// Change does one act, by an operator's PIN. The machine's owner is nobody here.
+func (d deskRoster) Change(ctx context.Context, q control.OperatorChange) error {
+	if d.shut != nil {
+		return denied(d.shut)
+	}
+	by, err := credentials(q.Credentials())
+	if err != nil {
+		return denied(fmt.Errorf("PIN of %.16q: %w", q.By, err))
+	}
+	switch q.Act {
+	case control.SuspendOperator:
+		return denied(d.staff.Suspend(ctx, by, q.ID))
+	case control.ResumeOperator:
+		return denied(d.staff.Resume(ctx, by, q.ID))
+	case control.UnlockOperator:
+		return denied(d.staff.Unlock(ctx, by, q.ID))
+	case control.AddOperator, control.SetOperatorPIN:
+	default:
+		return denied(fmt.Errorf("%w: an act %.20q", people.ErrOperator, q.Act))
+	}
+	pin, err := people.ParsePIN(q.PIN)
+	if err != nil {
+		return denied(fmt.Errorf("new PIN of %.16q: %w", q.ID, err))
+	}
+	if q.Act == control.SetOperatorPIN {
+		return denied(d.staff.SetPIN(ctx, by, q.ID, pin))
+	}
+	return denied(d.staff.Add(ctx, by, people.Operator{ID: q.ID, Name: q.Name, Role: people.Role(q.Role)}, pin))
+}

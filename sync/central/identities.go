@@ -1,0 +1,439 @@
+package central
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+	"unicode"
+
+	"grattoir/sync/ledger"
+	"grattoir/sync/ledger/people"
+	"grattoir/sync/wire"
+	"grattoir/validate"
+)
+
+// Identities of winners lie here as terminals sealed them, apart from claims. One person
+// asks for a payment's identity, with a reason; another opens it, with the register's
+// private key, which is no file of central's. Each act is a line of a chained audit,
+// committed before anything is shown. After its term a record is erased, its row stays.
+
+// requestLife is how long a request may be opened.
+const requestLife = 7 * 24 * time.Hour
+
+// serveIdentities stores a terminal's sealed identities.
+func (c *Central) serveIdentities(w http.ResponseWriter, r *http.Request, who caller) {
+	var u wire.IdentityUpload
+	err := read(w, r, wire.MaxIdentityUpload, &u)
+	if err == nil {
+		err = speaks(u.Protocol)
+	}
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	a, err := c.storeIdentities(r.Context(), who, u)
+	c.answer(w, r, a, err)
+}
+
+// storeIdentities stores records that are new, in one transaction. One that is here
+// already, or was and is erased, is as good as stored; with other bytes it is refused.
+func (c *Central) storeIdentities(ctx context.Context, who caller, u wire.IdentityUpload) (wire.IdentityAnswer, error) {
+	a := wire.IdentityAnswer{Protocol: wire.Protocol, Stored: []string{}}
+	if n := len(u.Records); n < 1 || n > wire.MaxIdentities {
+		return a, wireError(wire.KindBadRequest, "%d identities, want 1 to %d", n, wire.MaxIdentities)
+	}
+	for _, s := range u.Records {
+		if err := s.Check(); err != nil {
+			return a, wireError(wire.KindBadRequest, "%v", err)
+		}
+		a.Stored = append(a.Stored, s.Record)
+	}
+	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if err := stillEnrolled(ctx, tx, who.name); err != nil {
+			return err
+		}
+		for _, s := range u.Records {
+			if err := c.storeIdentity(ctx, tx, who.name, s); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return wire.IdentityAnswer{}, err
+	}
+	c.committed()
+	return a, nil
+}
+
+// stillEnrolled refuses a terminal that was suspended since its request began.
+func stillEnrolled(ctx context.Context, tx *sql.Tx, terminal string) error {
+	var state TerminalState
+	if err := tx.QueryRowContext(ctx, "SELECT state FROM terminals WHERE name = ?", terminal).Scan(&state); err != nil {
+		return err
+	}
+	if state != Enrolled {
+		return wireError(wire.KindForbidden, "terminal %s is %s", terminal, state)
+	}
+	return nil
+}
+
+func (c *Central) storeIdentity(ctx context.Context, tx *sql.Tx, terminal string, s wire.SealedIdentity) error {
+	var record people.RecordID
+	if err := record.UnmarshalText([]byte(s.Record)); err != nil {
+		return err
+	}
+	digest := sha256.Sum256(s.Sealed)
+	var held []byte
+	err := tx.QueryRowContext(ctx, "SELECT digest FROM identities WHERE terminal = ? AND record = ?", terminal, record[:]).Scan(&held)
+	switch {
+	case err == nil && string(held) == string(digest[:]):
+		return nil
+	case err == nil:
+		return wireError(wire.KindBadRequest, "record %s has other bytes than the one held here", s.Record)
+	case !errors.Is(err, sql.ErrNoRows):
+		return err
+	}
+	_, err = tx.ExecContext(ctx, "INSERT INTO identities(terminal, record, sealed, digest, received) VALUES(?, ?, ?, ?, ?)", terminal, record[:], s.Sealed, digest[:], c.now())
+	for _, claim := range s.Claims {
+		if err == nil {
+			_, err = tx.ExecContext(ctx, "INSERT INTO identity_claims(claim, terminal, record) VALUES(?, ?, ?)", claim, terminal, record[:])
+		}
+	}
+	return err
+}
+
+// IdentityRequest asks to read whom a payment was made to.
+type IdentityRequest struct {
+	Number   int64     `json:"number"`
+	Claim    string    `json:"claim"` // id of the payment
+	Operator string    `json:"operator"`
+	Reason   string    `json:"reason"`
+	Asked    time.Time `json:"asked"`
+	Expires  time.Time `json:"expires"`
+	Records  int       `json:"records"` // that can be opened, when it was asked
+	Opened   time.Time `json:"opened,omitzero"`
+	OpenedBy string    `json:"opened_by"`
+}
+
+// ClaimOf is the id of the payment that a slip's ledger number names. The errors include ErrNotFound.
+func (c *Central) ClaimOf(ctx context.Context, terminal string, n validate.EntryNumber) (string, error) {
+	var line []byte
+	err := c.store.read.QueryRowContext(ctx, "SELECT line FROM entries WHERE terminal = ? AND epoch = ? AND seq = ?", terminal, n.Epoch, n.Seq).Scan(&line)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", fmt.Errorf("entry %v of terminal %.64q: %w", n, terminal, ErrNotFound)
+	}
+	if err != nil {
+		return "", err
+	}
+	e, err := ledger.ParseEntry(line)
+	if err != nil {
+		return "", err
+	}
+	claim, err := e.Claim()
+	if err != nil {
+		return "", fmt.Errorf("entry %v of terminal %.64q is no payment: %w", n, terminal, ErrRefused)
+	}
+	return claim.Claim, nil
+}
+
+// AskIdentity notes that an operator wants to read whom a payment was made to, and why.
+// The errors include ErrNotFound where no record of it is here, and ErrRefused.
+func (c *Central) AskIdentity(ctx context.Context, claim, operator, reason string) (IdentityRequest, error) {
+	if err := errors.Join(plainText("operator", operator, 64), plainText("reason", reason, 200)); err != nil {
+		return IdentityRequest{}, err
+	}
+	now := c.opt.Now()
+	q := IdentityRequest{Claim: claim, Operator: operator, Reason: reason, Asked: now.UTC(), Expires: now.Add(requestLife).UTC()}
+	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		list, err := identitiesOf(ctx, tx, claim)
+		if err != nil {
+			return err
+		}
+		if q.Records = len(list); q.Records == 0 {
+			return fmt.Errorf("identity of the payment %.32q: %w: none was recorded, or it has not arrived, or it is erased", claim, ErrNotFound)
+		}
+		if err := tx.QueryRowContext(ctx, "SELECT coalesce(max(number), 0) + 1 FROM identity_requests").Scan(&q.Number); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "INSERT INTO identity_requests(number, claim, operator, reason, asked) VALUES(?, ?, ?, ?, ?)", q.Number, claim, operator, reason, wire.FormatTime(now))
+		if err != nil {
+			return err
+		}
+		return c.auditIdentity(ctx, tx, "ask", operator, fmt.Sprintf("request %d, payment %s: %s", q.Number, claim, reason))
+	})
+	return q, err
+}
+
+// plainText bounds what people type, before it stands in the audit.
+func plainText(what, text string, most int) error {
+	if text == "" || len(text) > most || strings.TrimSpace(text) != text || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return fmt.Errorf("%s of %d bytes: %w: want 1 to %d printable bytes on one line", what, len(text), ErrRefused, most)
+	}
+	return nil
+}
+
+// identitiesOf are the sealed records of a payment, without the erased ones.
+func identitiesOf(ctx context.Context, tx *sql.Tx, claim string) ([]people.Sealed, error) {
+	rows, err := tx.QueryContext(ctx, `SELECT i.terminal, i.record, i.sealed FROM identity_claims c JOIN identities i ON i.terminal = c.terminal AND i.record = c.record
+		WHERE c.claim = ? AND i.sealed IS NOT NULL ORDER BY i.received, i.terminal, i.record`, claim)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var list []people.Sealed
+	for rows.Next() {
+		var s people.Sealed
+		var id []byte
+		if err := rows.Scan(&s.Terminal, &id, &s.Bytes); err != nil {
+			return nil, err
+		}
+		if len(id) != len(s.Record) {
+			return nil, fmt.Errorf("an identity of terminal %s has an id of %d bytes", s.Terminal, len(id))
+		}
+		s.Record = people.RecordID(id)
+		list = append(list, s)
+	}
+	return list, rows.Err()
+}
+
+// OpenIdentity opens what was asked for, by an operator who is not the one who asked,
+// with the register's private key. A request is opened once. The audit says so before the
+// key is tried; what does not open is another line of it. The errors include ErrNotFound,
+// ErrRefused and people.ErrSealed.
+func (c *Central) OpenIdentity(ctx context.Context, number int64, operator string, key people.RegisterSecretKey) ([]people.Filing, error) {
+	if err := plainText("operator", operator, 64); err != nil {
+		return nil, err
+	}
+	var claim string
+	var list []people.Sealed
+	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+		if claim, err = c.takeRequest(ctx, tx, number, operator); err != nil {
+			return err
+		}
+		if list, err = identitiesOf(ctx, tx, claim); err != nil {
+			return err
+		}
+		if len(list) == 0 {
+			return fmt.Errorf("request %d: %w: the identity was erased after its term", number, ErrNotFound)
+		}
+		return c.auditIdentity(ctx, tx, "open", operator, fmt.Sprintf("request %d, payment %s: %d records", number, claim, len(list)))
+	})
+	if err != nil {
+		return nil, err
+	}
+	filings, err := openAll(list, claim, key)
+	if err != nil {
+		failed := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
+			// With the right key it may be tried again.
+			if _, err := tx.ExecContext(ctx, "UPDATE identity_requests SET opened = '', opened_by = '' WHERE number = ?", number); err != nil {
+				return err
+			}
+			return c.auditIdentity(ctx, tx, "not-opened", operator, fmt.Sprintf("request %d", number))
+		})
+		return nil, errors.Join(err, failed)
+	}
+	return filings, nil
+}
+
+// takeRequest holds a request against the two-person rule and marks it opened.
+func (c *Central) takeRequest(ctx context.Context, tx *sql.Tx, number int64, operator string) (claim string, err error) {
+	var asker, asked, opened string
+	err = tx.QueryRowContext(ctx, "SELECT claim, operator, asked, opened FROM identity_requests WHERE number = ?", number).Scan(&claim, &asker, &asked, &opened)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", fmt.Errorf("request %d: %w: central identity list shows them", number, ErrNotFound)
+	}
+	if err != nil {
+		return "", err
+	}
+	at, err := wire.ParseTime(asked)
+	if err != nil {
+		return "", err
+	}
+	now := c.opt.Now()
+	switch {
+	case strings.EqualFold(asker, operator):
+		return "", fmt.Errorf("request %d: %w: %s asked for it, so somebody else must open it", number, ErrRefused, asker)
+	case opened != "":
+		return "", fmt.Errorf("request %d: %w: it was opened at %s: ask again", number, ErrRefused, opened)
+	case now.Sub(at) > requestLife:
+		return "", fmt.Errorf("request %d: %w: it is older than %v: ask again", number, ErrRefused, requestLife)
+	}
+	_, err = tx.ExecContext(ctx, "UPDATE identity_requests SET opened = ?, opened_by = ? WHERE number = ?", wire.FormatTime(now), operator, number)
+	return claim, err
+}
+
+// openAll opens records and holds what is inside against the payment that was asked for.
+func openAll(list []people.Sealed, claim string, key people.RegisterSecretKey) ([]people.Filing, error) {
+	var filings []people.Filing
+	for _, s := range list {
+		f, err := key.Open(s)
+		if err != nil {
+			return nil, err
+		}
+		found := false
+		for _, p := range f.Payments {
+			found = found || p.Claim == claim
+		}
+		if !found {
+			return nil, fmt.Errorf("record %v of terminal %s: %w: it is not of the payment %s that its terminal named", s.Record, s.Terminal, people.ErrSealed, claim)
+		}
+		filings = append(filings, f)
+	}
+	return filings, nil
+}
+
+// IdentityRequests lists all requests, newest first.
+func (c *Central) IdentityRequests(ctx context.Context) ([]IdentityRequest, error) {
+	rows, err := c.store.read.QueryContext(ctx, `SELECT q.number, q.claim, q.operator, q.reason, q.asked, q.opened, q.opened_by,
+		(SELECT count(*) FROM identity_claims c JOIN identities i ON i.terminal = c.terminal AND i.record = c.record WHERE c.claim = q.claim AND i.sealed IS NOT NULL)
+		FROM identity_requests q ORDER BY q.number DESC`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	list := []IdentityRequest{}
+	for rows.Next() {
+		var q IdentityRequest
+		var asked, opened string
+		if err := rows.Scan(&q.Number, &q.Claim, &q.Operator, &q.Reason, &asked, &opened, &q.OpenedBy, &q.Records); err != nil {
+			return nil, err
+		}
+		if q.Asked, err = wire.ParseTime(asked); err == nil && opened != "" {
+			q.Opened, err = wire.ParseTime(opened)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("request %d: %w", q.Number, err)
+		}
+		q.Expires = q.Asked.Add(requestLife)
+		list = append(list, q)
+	}
+	return list, rows.Err()
+}
+
+// eraseRun is how many records go in one transaction.
+const eraseRun = 500
+
+// EraseIdentities erases the records that were received longer than a term ago, and
+// overwrites their bytes in the database and its log. The rows stay, without them and
+// without the payments they were for. Copies of the database are not its business.
+func (c *Central) EraseIdentities(ctx context.Context, term time.Duration) (int, error) {
+	if term <= 0 {
+		return 0, fmt.Errorf("a term of %v: %w: want more than none", term, ErrRefused)
+	}
+	before := wire.FormatTime(c.opt.Now().Add(-term))
+	total := 0
+	for {
+		n := 0
+		err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+			n, err = c.eraseSome(ctx, tx, before)
+			return err
+		})
+		if err != nil {
+			return total, err
+		}
+		if total += n; n < eraseRun {
+			break
+		}
+	}
+	return total, c.store.forget(ctx) // also what a reader kept from being forgotten the last time
+}
+
+func (c *Central) eraseSome(ctx context.Context, tx *sql.Tx, before string) (int, error) {
+	rows, err := tx.QueryContext(ctx, "SELECT terminal, record FROM identities WHERE erased = '' AND received < ? ORDER BY received LIMIT ?", before, eraseRun)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	type key struct {
+		terminal string
+		record   []byte
+	}
+	var due []key
+	for rows.Next() {
+		var k key
+		if err := rows.Scan(&k.terminal, &k.record); err != nil {
+			return 0, err
+		}
+		due = append(due, k)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil || len(due) == 0 {
+		return 0, err
+	}
+	for _, k := range due {
+		if _, err := tx.ExecContext(ctx, "UPDATE identities SET sealed = NULL, erased = ? WHERE terminal = ? AND record = ?", c.now(), k.terminal, k.record); err != nil {
+			return 0, err
+		}
+		if _, err := tx.ExecContext(ctx, "DELETE FROM identity_claims WHERE terminal = ? AND record = ?", k.terminal, k.record); err != nil {
+			return 0, err
+		}
+	}
+	return len(due), c.auditIdentity(ctx, tx, "erase", "system", fmt.Sprintf("%d records received before %s", len(due), before))
+}
+
+// IdentityAct is a line of the register's audit at central: one line of JSON, hashed as
+// its bytes, each carrying the hash of the one before. Lines cut off at the end show
+// against a head that was noted elsewhere.
+type IdentityAct struct {
+	Version  int    `json:"v"`
+	Seq      int64  `json:"seq"` // from 1
+	Time     string `json:"time"`
+	Act      string `json:"act"`      // ask, open, not-opened, erase
+	Operator string `json:"operator"` // as given, or system
+	About    string `json:"about"`    // never anything that tells who a winner is
+	Prev     string `json:"prev"`     // 64 hexadecimal digits, zeros before the first
+}
+
+func (c *Central) auditIdentity(ctx context.Context, tx *sql.Tx, act, operator, about string) error {
+	a := IdentityAct{Version: 1, Time: c.now(), Act: act, Operator: operator, About: about, Prev: noHash}
+	var hash []byte
+	switch err := tx.QueryRowContext(ctx, "SELECT seq, hash FROM identity_audit ORDER BY seq DESC LIMIT 1").Scan(&a.Seq, &hash); {
+	case err == nil:
+		a.Prev = hex.EncodeToString(hash)
+	case !errors.Is(err, sql.ErrNoRows):
+		return err
+	}
+	a.Seq++
+	line, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(line)
+	_, err = tx.ExecContext(ctx, "INSERT INTO identity_audit(seq, line, hash) VALUES(?, ?, ?)", a.Seq, string(line), sum[:])
+	return err
+}
+
+// IdentityAudit gives every line of the audit, oldest first, and the hash of the newest.
+// A chain that breaks is an error after the lines before it.
+func (c *Central) IdentityAudit(ctx context.Context) (acts []IdentityAct, head string, err error) {
+	rows, err := c.store.read.QueryContext(ctx, "SELECT seq, line, hash FROM identity_audit ORDER BY seq")
+	if err != nil {
+		return nil, "", err
+	}
+	defer rows.Close()
+	head = noHash
+	acts = []IdentityAct{}
+	for rows.Next() {
+		var seq int64
+		var line string
+		var hash []byte
+		var a IdentityAct
+		if err := rows.Scan(&seq, &line, &hash); err != nil {
+			return acts, head, err
+		}
+		sum := sha256.Sum256([]byte(line))
+		if err := json.Unmarshal([]byte(line), &a); err != nil || a.Seq != seq || seq != int64(len(acts))+1 || a.Prev != head || string(sum[:]) != string(hash) {
+			return acts, head, fmt.Errorf("the audit of identities breaks at line %d: a line was changed, removed or added", len(acts)+1)
+		}
+		head = hex.EncodeToString(sum[:])
+		acts = append(acts, a)
+	}
+	return acts, head, rows.Err()
+}

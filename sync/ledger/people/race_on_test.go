@@ -1,0 +1,5 @@
+//go:build race
+
+package people
+
+const raceEnabled = true
