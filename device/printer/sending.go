@@ -267,7 +267,8 @@ func (s *sending) settle(ctx context.Context) (State, error) {
 	for {
 		if s.l.await(ctx, cfg.AnswerTimeout, s.proven) {
 			s.release()
-			s.d.reads, s.d.proved = true, s.d.proved || s.wantID
+			s.d.reads = true
+			s.d.proved = s.d.proved || s.wantID
 			return s.level(), nil
 		}
 		if err := s.mayGoOn(ctx); err != nil {
