@@ -159,8 +159,9 @@ type simDesk struct {
 	out   io.Writer
 	told  func()     // after a change that the prompt shows, nil for none
 	slips []sim.Slip // that came out
-	known int        // of the printer's complaints, printed already
 	stop  func()     // ends the script that is played, nil for none
+
+	known int // of the printer's complaints, printed already; collect's own
 }
 
 // say prints a message whole. A terminal that is gone ends the program by its input.
@@ -239,7 +240,7 @@ func (d *simDesk) report(err error, done string) {
 	fmt.Fprintln(os.Stderr, done)
 }
 
-// collect prints the slips as they come out.
+// collect prints the slips as they come out. A picture is whole before its slip is shown.
 func (d *simDesk) collect(ctx context.Context) {
 	for {
 		slip, err := d.devices.Printer.Next(ctx)
@@ -249,17 +250,17 @@ func (d *simDesk) collect(ctx context.Context) {
 		d.mu.Lock()
 		d.slips = append(d.slips, slip)
 		n := len(d.slips)
-		complaints := d.devices.Printer.Errors()
-		for _, err := range complaints[d.known:] {
-			fmt.Fprintf(d.out, "the printer does not understand: %v\n", err)
-		}
-		d.known = len(complaints)
-		fmt.Fprintf(d.out, "\n%s\n", slip.Text())
 		d.mu.Unlock()
 		if d.opt.png {
 			path, err := d.draw(n, "")
 			d.report(err, "drawn into "+path)
 		}
+		complaints := d.devices.Printer.Errors()
+		for _, err := range complaints[d.known:] {
+			d.say("the printer does not understand: %v\n", err)
+		}
+		d.known = len(complaints)
+		d.say("\n%s\n", slip.Text())
 	}
 }
 
