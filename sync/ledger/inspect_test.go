@@ -65,25 +65,25 @@ func privateCopies(t testing.TB) []string {
 }
 
 // looks holds an inspection of an aged ledger against what is in it.
-func looks(t testing.TB, i *Inspection, entries int) {
+func looks(t testing.TB, i *Inspection, claims int) {
 	t.Helper()
 	ctx := context.Background()
-	if i.Terminal() != "T-1" || i.Head().Seq != int64(entries) {
+	if i.Terminal() != "T-1" || i.Head().Seq < int64(claims) {
 		t.Errorf("terminal %q, head %+v", i.Terminal(), i.Head())
 	}
 	c, err := i.Verify(ctx)
-	if err != nil || c.Head != i.Head() || c.Claims != int64(entries) {
+	if err != nil || c.Head != i.Head() || c.Claims != int64(claims) {
 		t.Errorf("%+v %v", c, err)
 	}
 	var n int
-	if err := i.Lines(ctx, 1, 1, func(int64, []byte) error { n++; return nil }); err != nil || n != entries {
+	if err := i.Lines(ctx, 1, 1, func(int64, []byte) error { n++; return nil }); err != nil || int64(n) != i.Head().Seq {
 		t.Errorf("%d lines: %v", n, err)
 	}
 	r, err := i.Receipt(ctx, validate.EntryNumber{Epoch: 1, Seq: 6})
 	if err != nil || r.Print != validate.Printed || r.Slip.Game != "Bingo" {
 		t.Errorf("%+v %v", r, err)
 	}
-	if last, err := i.Last(ctx, 10); err != nil || len(last) != min(entries, 10) {
+	if last, err := i.Last(ctx, 10); err != nil || len(last) != min(claims, 10) {
 		t.Errorf("%d receipts: %v", len(last), err)
 	}
 }
@@ -160,7 +160,7 @@ func TestInspectionOfARunningLedgerDisturbsNothing(t *testing.T) {
 	if err := i.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := l.Verify(ctx); err != nil || c.Entries != int64(len(aged))+90 {
+	if c, err := l.Verify(ctx); err != nil || c.Claims != int64(len(aged))+90 {
 		t.Errorf("%+v %v", c, err)
 	}
 	after, err := os.ReadDir(filepath.Dir(opt.Path))
