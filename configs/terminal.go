@@ -22,7 +22,7 @@ type Terminal struct {
 	Name            string    `toml:"name"`              // the terminal's own name, in every ledger entry
 	Language        string    `toml:"language"`          // fr or en: the first language of screens and slips
 	TimeZone        string    `toml:"time_zone"`         // of slips and screens
-	Data            string    `toml:"data"`              // folder of the ledger and the manifests
+	Data            string    `toml:"data"`              // folder of the ledger, the manifests and the policies
 	Socket          string    `toml:"socket"`            // of terminalctl
 	Keys            []string  `toml:"keys"`              // files of public keys that may sign manifests
 	Signatures      int       `toml:"signatures"`        // how many of them must have signed
@@ -84,7 +84,7 @@ type Printer struct {
 	Profile string `toml:"profile"`
 }
 
-// Policy are the limits, in minor units, until central sends signed ones.
+// Policy are the limits, in minor units, while no signed policy that lies here has begun.
 type Policy struct {
 	Version           string `toml:"version"`
 	Currency          string `toml:"currency"`
@@ -209,6 +209,9 @@ func (c Terminal) Limits() policy.Policy {
 
 // Manifests is the folder of the blocks.
 func (c Terminal) Manifests() string { return filepath.Join(c.Data, "manifests") }
+
+// Policies is the folder of the signed policies.
+func (c Terminal) Policies() string { return filepath.Join(c.Data, "policies") }
 
 // Identity is the folder of what enrolment gave.
 func (c Terminal) Identity() string { return filepath.Join(c.Data, "identity") }

@@ -15,6 +15,6 @@ func main() { os.Exit(cli.Main(command())) }
 func command() *cobra.Command {
 	block := blockCommand()
 	block.AddCommand(blockPublishCommand(), blockPepperCommand())
-	return cli.Group("central", "Operations of the lottery: games, keys, blocks, terminals", gameCommand(), keyCommand(), block,
+	return cli.Group("central", "Operations of the lottery: games, keys, blocks, terminals", gameCommand(), keyCommand(), block, policyCommand(),
 		serveCommand(), terminalCommand(), packCommand(), reversalCommand(), reportCommand())
 }

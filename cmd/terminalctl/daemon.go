@@ -242,7 +242,7 @@ func statusCommand() *cobra.Command {
 			} else {
 				err = printStatus(cmd.OutOrStdout(), st)
 			}
-			if err == nil && (st.Scanner != nil || st.Printer != nil || st.Ledger != nil || st.Clock != nil || len(st.Damaged) > 0) {
+			if err == nil && (st.Scanner != nil || st.Printer != nil || st.Ledger != nil || st.Clock != nil || st.Limits.Source == "none" || len(st.Limits.Unusable) > 0 || len(st.Damaged) > 0) {
 				return cli.Exit(cli.Person, nil)
 			}
 			return err
@@ -310,7 +310,7 @@ func printStatus(out io.Writer, st control.Status) error {
 		}
 		printQuota(w, l)
 	}
-	fmt.Fprintf(w, "Policy\t%s\n", st.Policy)
+	printLimits(w, st)
 	if st.Clock != nil {
 		fmt.Fprintf(w, "Clock\t%s\n", device(st.Clock))
 	} else if st.Trusted.IsZero() {

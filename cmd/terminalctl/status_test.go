@@ -33,3 +33,49 @@ func TestStatusNamesTheBlocksThatAreNotHere(t *testing.T) {
 		}
 	}
 }
+
+func TestStatusSaysWhichPolicyIsInForce(t *testing.T) {
+	end := "2026-12-31"
+	for _, c := range []struct {
+		policy string
+		limits control.Limits
+		want   []string
+	}{
+		{"t1", control.Limits{Source: "configuration"}, []string{"Policy    t1 (from the configuration)"}},
+		{"2026-1", control.Limits{Source: "signed", Fault: &control.Fault{Code: "R2", Clerk: "x", Technician: "a file cannot be used"},
+			Signed:   []control.SignedPolicy{{Version: "2026-1", ValidFrom: "2026-01-01", ValidTo: &end, File: "a.policy", InForce: true}, {Version: "2027-1", ValidFrom: "2027-02-01"}},
+			Unusable: []control.UnusableFile{{File: "b.policy", Why: "not signed"}}, Findings: []string{"gap: no policy holds from 2027-01-01 to 2027-01-31"}},
+			[]string{"Policy    2026-1 (signed)", "R2 a file cannot be used", "2026-1, from 2026-01-01 to 2026-12-31\n", "2027-1, from 2027-02-01 on; its file has gone",
+				"NOT USABLE: b.policy: not signed", "gap: no policy holds from 2027-01-01 to 2027-01-31"}},
+		{"", control.Limits{Source: "none"}, []string{"Policy    none, nothing is paid (every signed one is over)"}},
+	} {
+		var out strings.Builder
+		if err := printStatus(&out, control.Status{Terminal: "T-1", Policy: c.policy, Limits: c.limits}); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%q is not in\n%s", want, out.String())
+			}
+		}
+	}
+}
+
+func TestImportSaysWhenTheDaemonDoesNotTakeThePolicy(t *testing.T) {
+	a := importAnswer{File: "/data/policies/2026-1.policy", Version: "2026-1"}
+	for _, c := range []struct {
+		limits control.Limits
+		want   string // "" for taken
+	}{
+		{control.Limits{Signed: []control.SignedPolicy{{Version: "2026-1", File: "2026-1.policy"}}}, ""},
+		{control.Limits{Signed: []control.SignedPolicy{{Version: "2026-1", File: "old.policy"}}}, ""},
+		{control.Limits{Unusable: []control.UnusableFile{{File: "2026-1.policy", Why: "1 of 2 signatures needed"}}}, "1 of 2 signatures needed"},
+		{control.Limits{Signed: []control.SignedPolicy{{Version: "2026-1"}}}, "--into is not its folder"},
+		{control.Limits{}, "--into is not its folder"},
+	} {
+		err := takenBy(control.Status{Limits: c.limits}, a)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c.limits, err)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"grattoir/device/health"
 	"grattoir/device/terminal"
 	"grattoir/sync/ledger"
+	"grattoir/sync/ledger/people"
 )
 
 // openLedger opens the ledger.
@@ -57,8 +58,12 @@ func legible(ctx context.Context, book *ledger.Ledger) error {
 	return nil
 }
 
-// ledgerFault words why the ledger takes no payment.
+// ledgerFault words why nothing is paid: the ledger, or the operators' file.
 func ledgerFault(err error) *terminal.Fault {
+	if s, is := errors.AsType[*shutFile](err); is {
+		m := people.Explain(s)
+		return &terminal.Fault{Code: m.Code, ClerkFR: m.ClerkFR, ClerkEN: m.ClerkEN, Technician: m.Technician + " (" + s.Error() + ")"}
+	}
 	return health.Ledger(health.Class(ledger.TroubleOf(err)), err)
 }
 

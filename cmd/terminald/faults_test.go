@@ -24,6 +24,7 @@ import (
 	"grattoir/device/health"
 	"grattoir/device/terminal"
 	"grattoir/sync/ledger"
+	"grattoir/sync/ledger/people"
 	"grattoir/validate"
 	"grattoir/validate/ticket"
 )
@@ -313,6 +314,39 @@ func TestReadOnlyDiskStopsPayingAndTicketsAreChecked(t *testing.T) {
 	}
 }
 
+// TestReadOnlyDiskLeavesOperatorsACounterThatChecks is the same where operators sign on:
+// their file cannot be opened either.
+func TestReadOnlyDiskLeavesOperatorsACounterThatChecks(t *testing.T) {
+	t.Parallel()
+	s, _ := staffed(t)
+	m := mountSmall(t, s, 8)
+	ctx := deadline(t)
+	s.start(t)
+	if _, err := s.Client.SignOn(ctx, "anne", "4718", 0); err != nil {
+		t.Fatal(err)
+	}
+	s.pays(t, s.codes["2000"][0])
+	s.printed(t)
+	s.stop(t)
+	m.remount(t, "ro")
+	s.start(t)
+	s.named(t, health.LedgerReadOnly)
+	var denied *terminal.Denied
+	if _, err := s.Client.SignOn(ctx, "anne", "4718", 0); !errors.As(err, &denied) || denied.Code != health.Conditions()[health.LedgerReadOnly].Code {
+		t.Errorf("sign-on: %v", err)
+	}
+	for i, want := range []validate.Reason{validate.AlreadyPaidHere, validate.Winner} {
+		a := s.again(t, s.codes["2000"][i])
+		if a.Verdict.Reason != want {
+			t.Errorf("checked: %s, %s", a.Verdict.Reason, a.Detail)
+		}
+		if p, err := s.Client.Pay(ctx, a.ID, true); p.Receipt != nil {
+			t.Fatalf("paid by nobody: %+v %v", p, err)
+		}
+	}
+	s.stop(t)
+}
+
 // page is where a table's or an index's tree begins in a ledger that nobody has open.
 func page(t *testing.T, path, name string) int64 {
 	t.Helper()
@@ -554,6 +588,72 @@ func TestNoClockStopsOrRepeatsAPayment(t *testing.T) {
 	if c := s.journal(t); c.Claims != 4 || c.Money != 8000 {
 		t.Errorf("%+v", c)
 	}
+}
+
+// TestOperatorsWhoCannotBeReadStopPayingAndNothingElse damages the files beside the
+// ledger: without the operators nobody signs on and nothing is paid, without the register
+// nobody is identified; tickets are checked, and both have a code.
+func TestOperatorsWhoCannotBeReadStopPayingAndNothingElse(t *testing.T) {
+	t.Parallel()
+	s, _ := staffed(t)
+	ctx := deadline(t)
+	s.start(t)
+	if _, err := s.Client.SignOn(ctx, "anne", "4718", 0); err != nil {
+		t.Fatal(err)
+	}
+	s.pays(t, s.codes["2000"][0])
+	s.printed(t)
+	s.stop(t)
+	spoil := func(name string) (mend func()) {
+		path := filepath.Join(s.Dir, "data", name)
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put := func(text []byte) {
+			if err := os.WriteFile(path, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put(bytes.Repeat([]byte{0x5a}, len(whole)))
+		return func() { put(whole) }
+	}
+
+	mend := spoil("people.db")
+	s.start(t)
+	want := people.Explain(people.ErrDamaged)
+	s.await(t, func(st control.Status) bool {
+		return st.Ledger != nil && st.Ledger.Code == want.Code && st.Ledger.Clerk == want.ClerkFR
+	})
+	var denied *terminal.Denied
+	if _, err := s.Client.SignOn(ctx, "anne", "4718", 0); !errors.As(err, &denied) || denied.Code != want.Code {
+		t.Errorf("sign-on: %v", err)
+	}
+	a := s.again(t, s.codes["2000"][1])
+	if a.Verdict.Reason != validate.Winner {
+		t.Errorf("checked: %s, %s", a.Verdict.Reason, a.Detail)
+	}
+	if p, err := s.Client.Pay(ctx, a.ID, true); p.Receipt != nil {
+		t.Fatalf("paid by nobody: %+v %v", p, err)
+	}
+	s.stop(t)
+	mend()
+
+	mend = spoil("register.db")
+	s.start(t)
+	s.named(t, "")
+	if err := s.Client.Unlock(ctx, "4718"); err != nil {
+		t.Fatal(err)
+	}
+	s.pays(t, s.codes["2000"][1]) // no identity is asked for so little
+	s.stop(t)
+	mend()
+	s.start(t)
+	if err := s.Client.Unlock(ctx, "4718"); err != nil {
+		t.Fatal(err)
+	}
+	s.paid(t, s.codes["2000"][0])
+	s.pays(t, s.codes["2000"][2])
 }
 
 func TestEveryTroubleOfTheLedgerHasWordsOfItsOwn(t *testing.T) {

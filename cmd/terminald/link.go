@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 
 	"grattoir/cmd/internal/cli"
@@ -14,7 +15,10 @@ import (
 	"grattoir/device/terminal"
 	"grattoir/sync/ledger"
 	"grattoir/sync/uplink"
+	"grattoir/sync/wire"
 	"grattoir/validate"
+	"grattoir/validate/policy"
+	"grattoir/validate/ticket"
 )
 
 // trust is whom the terminal believes, from its configuration when it stands alone and
@@ -62,7 +66,8 @@ type link struct {
 	up     *uplink.Uplink
 	book   *ledger.Ledger
 	name   string
-	broken error // why there is no uplink, of a terminal that should have one
+	ends   map[string]policy.Date // closing notices, of a terminal on its own
+	broken error                  // why there is no uplink, of a terminal that should have one
 }
 
 // outside is what the link needs of the world beyond the program. The zero outside is
@@ -75,7 +80,8 @@ type outside struct {
 // newLink makes the uplink; faults gives the codes of what does not work.
 func newLink(c configs.Terminal, t trust, book *ledger.Ledger, blocks *library, faults func() []string, world outside, log *slog.Logger) (*link, error) {
 	if c.StandAlone {
-		return &link{}, nil
+		ends, err := catalogueEnds()
+		return &link{ends: ends}, err
 	}
 	var up *uplink.Uplink
 	up, err := uplink.New(uplink.Options{URL: c.Central.URL, Identity: t.identity, Ledger: book,
@@ -97,7 +103,7 @@ func newLink(c configs.Terminal, t trust, book *ledger.Ledger, blocks *library, 
 // central is the counter's view: what the feed has said of a ticket's pack.
 func (l *link) central() terminal.Central {
 	if l.up == nil && l.broken == nil {
-		return terminal.StandAlone{}
+		return alone{closed: l.ends}
 	}
 	return l
 }
@@ -120,8 +126,54 @@ func (l *link) Standing(ctx context.Context, o validate.Opened) (terminal.Standi
 			s.Right = validate.RightOwner
 		}
 	}
+	s.Closed = closedOn(l.up.Listed(), o.Code)
 	s.PaidElsewhere, err = l.book.PaidElsewhere(ctx, o.Key())
 	return s, err
+}
+
+// closedOn is the closing notice's date of a ticket's emission, as the newest snapshot
+// has it; zero while it is open.
+func closedOn(listed []wire.Block, c ticket.Code) policy.Date {
+	for _, b := range listed {
+		if b.GameCode == c.Game && b.FirstPack <= c.Pack && c.Pack <= b.LastPack {
+			return b.Closed
+		}
+	}
+	return policy.Date{}
+}
+
+// alone is the counter's central on a terminal that has none: its closing notices are
+// those of the shipped catalogue.
+type alone struct {
+	terminal.StandAlone
+	closed map[string]policy.Date // by game code without leading zeros
+}
+
+// Standing gives the right to pay, and the closing notice.
+func (a alone) Standing(ctx context.Context, o validate.Opened) (terminal.Standing, error) {
+	s, err := a.StandAlone.Standing(ctx, o)
+	s.Closed = a.closed[strings.TrimLeft(o.Code.Game, "0")]
+	return s, err
+}
+
+// catalogueEnds are the closing notices of the shipped catalogue.
+func catalogueEnds() (map[string]policy.Date, error) {
+	games, err := configs.Games()
+	if err != nil {
+		return nil, err
+	}
+	closed := map[string]policy.Date{}
+	for _, g := range games {
+		for _, e := range g.Emissions {
+			if e.GameCode == nil || e.Closes == nil {
+				continue
+			}
+			if closed[strings.TrimLeft(*e.GameCode, "0")], err = policy.ParseDate(*e.Closes); err != nil {
+				return nil, fmt.Errorf("game %s: %w", g.ID, err)
+			}
+		}
+	}
+	return closed, nil
 }
 
 // trusted is the newest trusted time, zero when no signed time was heard since the start.

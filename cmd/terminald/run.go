@@ -76,14 +76,19 @@ func run(ctx context.Context, c configs.Terminal) error {
 	if way, err = newLink(c, believed, book, blocks, func() []string { return faultCodes(counter) }, outside{}, log); err != nil {
 		return err
 	}
+	rules, err := newLimits(c, believed, trusted, log)
+	if err != nil {
+		return err
+	}
 	team, err := openCrew(ctx, c, trusted, log)
 	if err != nil {
 		return err
 	}
 	defer func() { logError(log, "closing the operators' files", team.close()) }()
-	stationery := printer.Stationery{Shop: printer.Shop{Name: c.Shop.Name, Address: c.Shop.Address}, Language: money.Language(c.Language), Zone: zone}
-	desk := terminal.Options{Name: c.Name, Shelf: blocks.shelf, Ledger: journal{book}, Currency: c.Policy.Currency,
-		Printer: printer.Desk{Device: paper, Stationery: stationery, Log: log}, Central: way.central(), Policy: c.Limits,
+	stationery := printer.Stationery{Shop: printer.Shop{Name: c.Shop.Name, Address: c.Shop.Address}, Language: money.Language(c.Language), Zone: zone,
+		Sign: slipSigner(c, believed.identity, log)}
+	desk := terminal.Options{Name: c.Name, Shelf: blocks.shelf, Ledger: journal{book, team.shut}, Currency: c.Policy.Currency,
+		Printer: printer.Desk{Device: paper, Stationery: stationery, Log: log}, Central: way.central(), Policy: rules.inForce, Limits: rules.fault,
 		AcceptScaled: c.AcceptScaled, Operator: c.Operator, Now: now, Trusted: trusted, Log: log, LedgerFault: ledgerFault,
 		Clock: newClockWatch(now, uptime.Since, trusted, signedFloor(ctx, book)).fault, Step: crashStep()}
 	team.join(&desk)
@@ -105,13 +110,13 @@ func run(ctx context.Context, c configs.Terminal) error {
 		return err
 	}
 	audit.wait(auditGrace)
-	return serve(ctx, c, log, counter, page, paper, glass, book, blocks, way, team, now, render)
+	return serve(ctx, c, log, counter, page, paper, glass, book, blocks, rules, way, team, now, render)
 }
 
 // serve runs everything until ctx ends, then stops in order: no more scans, no more
 // acts, the slip in hand, the printer; the caller closes the ledger last.
 func serve(ctx context.Context, c configs.Terminal, log *slog.Logger, counter *terminal.Terminal, page *screen.Screen,
-	paper *printer.Device, glass *scanner.Scanner, book *ledger.Ledger, blocks *library, way *link, team *crew, now func() time.Time, render func(io.Writer, validate.Receipt) error) error {
+	paper *printer.Device, glass *scanner.Scanner, book *ledger.Ledger, blocks *library, rules *limits, way *link, team *crew, now func() time.Time, render func(io.Writer, validate.Receipt) error) error {
 	web, err := net.Listen("tcp", c.Screen.Listen)
 	if err != nil {
 		return cli.Exit(cli.Usage, fmt.Errorf("screen.listen: %w (another program, perhaps another terminald, has the address: stop it, or change it in the configuration)", err))
@@ -120,16 +125,18 @@ func serve(ctx context.Context, c configs.Terminal, log *slog.Logger, counter *t
 	if err != nil {
 		return errors.Join(err, web.Close())
 	}
+	program := version()
 	status := func() control.Status {
 		head := book.Head()
-		return control.Status{Terminal: c.Name, Shop: c.Shop.Name, Program: version(), Policy: c.Policy.Version, StandAlone: c.StandAlone,
+		version, known := rules.status()
+		return control.Status{Terminal: c.Name, Shop: c.Shop.Name, Program: program, Policy: version, Limits: known, StandAlone: c.StandAlone,
 			Head: validate.EntryNumber{Epoch: head.Epoch, Seq: head.Seq}.String(), HeadHash: head.Hash.String(),
 			Page: "http://" + web.Addr().String() + "/", Blocks: blocks.list(), Damaged: blocks.damaged(), Now: now(), Trusted: way.trusted(), Link: way.status()}
 	}
 	servers := []*http.Server{
 		{Handler: page.Handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10},
 		{Handler: control.Handler(control.Options{Terminal: counter, Language: money.Language(c.Language), Status: status,
-			Rescan: func() error { return blocks.rescan(ctx) }, Render: render}), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10},
+			Rescan: func() error { return errors.Join(blocks.rescan(ctx), rules.rescan()) }, Render: render}), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10},
 	}
 
 	scans, stopScans := context.WithCancel(ctx)
@@ -293,7 +300,7 @@ func awaitDevices(ctx context.Context, counter *terminal.Terminal) {
 func faultCodes(counter *terminal.Terminal) []string {
 	state, _ := counter.State()
 	codes := []string{}
-	for _, f := range []*terminal.Fault{state.Scanner, state.Printer, state.Ledger, state.Clock} {
+	for _, f := range []*terminal.Fault{state.Scanner, state.Printer, state.Ledger, state.Clock, state.Limits} {
 		if f != nil {
 			codes = append(codes, f.Code)
 		}

@@ -19,15 +19,18 @@ import (
 )
 
 // journal is the ledger as the counter takes it.
-type journal struct{ *ledger.Ledger }
+type journal struct {
+	*ledger.Ledger
+	shut error // why nobody can sign on, nil where anybody may or need not
+}
 
 // Writable leaves training to the counter, which plays payments then; Record refuses them
-// all the same.
+// all the same. Where the operators cannot be read nobody pays.
 func (j journal) Writable() error {
-	if err := j.Ledger.Writable(); !errors.Is(err, ledger.ErrTraining) {
+	if err := j.Ledger.Writable(); err != nil && !errors.Is(err, ledger.ErrTraining) {
 		return err
 	}
-	return nil
+	return j.shut
 }
 
 // Z ends a period, named by the device's date.
@@ -41,7 +44,30 @@ type crew struct {
 	register *people.Register // nil without a register key
 	span     time.Duration    // how far back payments to one person are linked
 	term     time.Duration    // how long a record may be kept here
+	shut     error            // why the operators cannot be read: nobody signs on, nothing is paid
+	noRecord error            // why the register cannot be opened: nobody can be identified
 	log      *slog.Logger
+}
+
+// shutFile is a file of operators or identities that cannot be used. It does not end the
+// program: tickets are checked all the same, and the counter says why nothing is paid.
+type shutFile struct{ err error }
+
+func (s *shutFile) Error() string { return s.err.Error() }
+func (s *shutFile) Unwrap() error { return s.err }
+
+// shut is an error of opening such a file as the counter meets it, or the error itself
+// where the program must not go on: another one has the file.
+func shut(err error, log *slog.Logger) (*shutFile, error) {
+	if errors.Is(err, people.ErrInUse) {
+		return nil, err
+	}
+	if !errors.Is(err, people.ErrDamaged) && !errors.Is(err, ledger.ErrMode) && !errors.Is(err, people.ErrLinkKey) {
+		err = fmt.Errorf("%w: %w", people.ErrNotWritable, err)
+	}
+	s := &shutFile{err}
+	log.Error("a file cannot be used: tickets are checked, what needs it is not paid", "code", people.Explain(err).Code, "err", s)
+	return s, nil
 }
 
 func openCrew(ctx context.Context, c configs.Terminal, trusted func() time.Time, log *slog.Logger) (*crew, error) {
@@ -56,7 +82,11 @@ func openCrew(ctx context.Context, c configs.Terminal, trusted func() time.Time,
 	if c.SignOn {
 		w.staff, err = people.Open(ctx, people.Options{Path: c.People(), Terminal: c.Name, Moment: moment, AutoLock: time.Duration(c.AutoLockMinutes) * time.Minute})
 		if err != nil {
-			return nil, fmt.Errorf("operators: %w", err)
+			s, stop := shut(err, log)
+			if stop != nil {
+				return nil, stop
+			}
+			w.staff, w.shut = nil, s
 		}
 	}
 	if c.Register.Key == "" {
@@ -72,7 +102,11 @@ func openCrew(ctx context.Context, c configs.Terminal, trusted func() time.Time,
 	}
 	w.register, err = people.OpenRegister(ctx, people.RegisterOptions{Path: c.RegisterFile(), Terminal: c.Name, Moment: moment, Key: key})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("register of identities: %w", err), w.close())
+		s, stop := shut(err, log)
+		if stop != nil {
+			return nil, errors.Join(stop, w.close())
+		}
+		w.register, w.noRecord = nil, s
 	}
 	return w, nil
 }
@@ -90,12 +124,63 @@ func (w *crew) close() error {
 
 // join gives the counter its staff and register; a nil of theirs must stay a nil of the counter's.
 func (w *crew) join(o *terminal.Options) {
-	if w.staff != nil {
+	switch {
+	case w.shut != nil:
+		o.Staff = shutStaff{w.shut}
+	case w.staff != nil:
 		o.Staff = deskStaff{w.staff}
 	}
-	if w.register != nil {
+	switch {
+	case w.noRecord != nil:
+		o.Register = shutRegister{w.noRecord}
+	case w.register != nil:
 		o.Register = deskRegister{w.register, w.span}
 	}
+}
+
+// shutStaff lets nobody sign on.
+type shutStaff struct{ err error }
+
+// Session is nobody's, and stays so.
+func (s shutStaff) Session() (*terminal.Session, <-chan struct{}) { return nil, nil }
+
+// Acting is nobody.
+func (s shutStaff) Acting() (terminal.Session, error) { return terminal.Session{}, denied(s.err) }
+
+// SignOn is refused.
+func (s shutStaff) SignOn(context.Context, terminal.Credentials, money.Amount, string) (terminal.Session, error) {
+	return terminal.Session{}, denied(s.err)
+}
+
+// SignOff is refused.
+func (s shutStaff) SignOff(context.Context) (terminal.Session, error) {
+	return terminal.Session{}, denied(s.err)
+}
+
+// EndSession is refused.
+func (s shutStaff) EndSession(context.Context, terminal.Credentials) (terminal.Session, error) {
+	return terminal.Session{}, denied(s.err)
+}
+
+// Lock locks what is shut.
+func (s shutStaff) Lock() {}
+
+// Unlock is refused.
+func (s shutStaff) Unlock(context.Context, string) (terminal.Session, error) {
+	return terminal.Session{}, denied(s.err)
+}
+
+// Approve is refused.
+func (s shutStaff) Approve(context.Context, terminal.Approval, string, terminal.Credentials) (string, error) {
+	return "", denied(s.err)
+}
+
+// shutRegister records nobody, so what needs an identity is not paid.
+type shutRegister struct{ err error }
+
+// Record is refused.
+func (r shutRegister) Record(context.Context, string, validate.Identification, []validate.Identified) (money.Amount, error) {
+	return 0, denied(r.err)
 }
 
 // run locks the idle counter, and erases records whose term has passed, until ctx ends.

@@ -234,7 +234,7 @@ func (s *till) start(w *world) {
 		seed[i] = byte(w.rng.Uint32())
 	}
 	s.paper = terminaltest.NewPrinter()
-	s.Terminal = terminal.New(terminal.Options{Name: s.config.Name, Shelf: s.blocks.shelf, Ledger: journal{s.book}, Printer: s.paper, Central: s.way.central(), AcceptScaled: true,
+	s.Terminal = terminal.New(terminal.Options{Name: s.config.Name, Shelf: s.blocks.shelf, Ledger: journal{Ledger: s.book}, Printer: s.paper, Central: s.way.central(), AcceptScaled: true,
 		Policy: func() policy.Policy {
 			return policy.Policy{Version: "w1", Currency: "EUR", ShopLimit: 30000, ClaimDays: 30, WeakLimit: s.weak}
 		}, Now: time.Now, Trusted: trusted, Log: quiet,

@@ -72,7 +72,8 @@ type Status struct {
 	Terminal   string    `json:"terminal"`
 	Shop       string    `json:"shop"`
 	Program    string    `json:"program"`
-	Policy     string    `json:"policy"`
+	Policy     string    `json:"policy"` // version in force, "" for none: then nothing is paid
+	Limits     Limits    `json:"limits"`
 	StandAlone bool      `json:"stand_alone"`
 	Head       string    `json:"head"` // newest entry's ledger number
 	HeadHash   string    `json:"head_hash"`
@@ -90,6 +91,31 @@ type Status struct {
 	Now        time.Time `json:"now"`
 	Trusted    time.Time `json:"trusted,omitzero"`
 	Link       *Link     `json:"link"` // null for a terminal on its own
+}
+
+// Limits are the policies that lie here.
+type Limits struct {
+	Source   string         `json:"source"`   // of the one in force: signed, configuration, or none
+	Fault    *Fault         `json:"fault"`    // what is wrong with them, null for nothing
+	Signed   []SignedPolicy `json:"signed"`   // accepted ones, oldest version first
+	Unusable []UnusableFile `json:"unusable"` // files that are ignored
+	Findings []string       `json:"findings"` // gaps and overlaps of the days
+}
+
+// SignedPolicy is a policy that was accepted.
+type SignedPolicy struct {
+	Version   string   `json:"version"`
+	ValidFrom string   `json:"valid_from"`
+	ValidTo   *string  `json:"valid_to"` // null for no end
+	SignedBy  []string `json:"signed_by"`
+	File      string   `json:"file"`
+	InForce   bool     `json:"in_force"`
+}
+
+// UnusableFile is a file that is ignored, and why.
+type UnusableFile struct {
+	File string `json:"file"`
+	Why  string `json:"why"`
 }
 
 // Link is the way to central.
@@ -146,7 +172,7 @@ type Options struct {
 	Terminal *terminal.Terminal
 	Language money.Language
 	Status   func() Status                           // fills what the terminal itself does not know
-	Rescan   func() error                            // looks for new manifests
+	Rescan   func() error                            // looks for new manifests and policies
 	Render   func(io.Writer, validate.Receipt) error // draws a slip as PNG
 }
 
@@ -300,6 +326,7 @@ func (s *server) status(w http.ResponseWriter, _ *http.Request) {
 		st.Session = &Session{x.Operator, x.Name, x.Role, x.Since, x.Locked, int64(x.Float), x.Currency}
 	}
 	st.Scanner, st.Printer, st.Ledger, st.Clock = s.fault(state.Scanner), s.fault(state.Printer), s.fault(state.Ledger), s.fault(state.Clock)
+	st.Limits.Fault = s.fault(state.Limits)
 	st.Reprint = []string{}
 	for _, n := range state.Reprint {
 		st.Reprint = append(st.Reprint, n.String())

@@ -1,7 +1,7 @@
 // Package health words the conditions of the terminal itself that are no device's: why
-// its ledger takes no payment, and what is wrong with its clock. Each has a code that is
+// its ledger takes no payment, what is wrong with its clock and with its limits. Each has a code that is
 // read out by phone, two lines for the clerk, and a technician's twin. It finds nothing
-// out by itself: who does asks for the words. Start at Ledger and Clock.
+// out by itself: who does asks for the words. Start at Ledger, Clock and Limits.
 package health
 
 import (
@@ -29,6 +29,12 @@ const (
 	ClockBehind  Class = "behind"
 	ClockAhead   Class = "ahead"
 	ClockStepped Class = "stepped"
+)
+
+// What is wrong with the signed policies. Only the first one stops payments.
+const (
+	LimitsOver   Class = "over"   // those that have begun are over
+	LimitsRefuse Class = "refuse" // a file of one cannot be used; what was in force stays
 )
 
 var ledgers = map[Class]terminal.Fault{
@@ -59,6 +65,13 @@ var clocks = map[Class]terminal.Fault{
 		Technician: "the clock went back while the program ran: times on slips overlap, the order of entries does not; shown until the next start or until central's time confirms the clock"},
 }
 
+var limits = map[Class]terminal.Fault{
+	LimitsOver: {Code: "R1", ClerkFR: "Règles périmées, aucun paiement.\nAppelez l'assistance.", ClerkEN: "Rules have expired: no payments.\nCall support.",
+		Technician: "every signed policy that has begun is over, so nothing is paid: bring a newer one (terminalctl policy import)"},
+	LimitsRefuse: {Code: "R2", ClerkFR: "Nouvelles règles refusées.\nPrévenez l'assistance.", ClerkEN: "New rules were not accepted.\nTell support.",
+		Technician: "a file in the policies folder cannot be used, what was in force stays: see terminalctl status, bring the file again or take it away"},
+}
+
 // Ledger words why nothing is paid, with what exactly was found for the technician. A
 // class that has no words gets the disk's.
 func Ledger(c Class, found error) *terminal.Fault {
@@ -82,10 +95,20 @@ func Clock(c Class, found string) *terminal.Fault {
 	return &f
 }
 
+// Limits words what is wrong with the signed policies, nil for a class without words.
+func Limits(c Class, found string) *terminal.Fault {
+	f, known := limits[c]
+	if !known {
+		return nil
+	}
+	f.Technician += " (" + found + ")"
+	return &f
+}
+
 // Conditions are all of them by class, for the technician's guide and for tests.
 func Conditions() map[Class]terminal.Fault {
-	all := make(map[Class]terminal.Fault, len(ledgers)+len(clocks))
-	for _, part := range []map[Class]terminal.Fault{ledgers, clocks} {
+	all := make(map[Class]terminal.Fault, len(ledgers)+len(clocks)+len(limits))
+	for _, part := range []map[Class]terminal.Fault{ledgers, clocks, limits} {
 		for c, f := range part {
 			all[c] = f
 		}

@@ -28,7 +28,7 @@ func TestClerksWordsFitTwoLinesOf32Columns(t *testing.T) {
 			}
 		}
 	}
-	if len(codes) != len(ledgers)+len(clocks) {
+	if len(codes) != len(ledgers)+len(clocks)+len(limits) {
 		t.Errorf("%d codes", len(codes))
 	}
 }
@@ -45,6 +45,12 @@ func TestWordsCarryWhatWasFound(t *testing.T) {
 	}
 	if Clock("well", "") != nil {
 		t.Error("a clock that is well has words")
+	}
+	if f := Limits(LimitsOver, "since 2027-01-01"); f.Code != "R1" || !strings.HasSuffix(f.Technician, "(since 2027-01-01)") {
+		t.Errorf("%+v", f)
+	}
+	if Limits("well", "") != nil {
+		t.Error("limits that are well have words")
 	}
 	if f := Ledger(LedgerFull, nil); strings.Contains(f.Technician, "3 MB") {
 		t.Error("what was found once has stayed")

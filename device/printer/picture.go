@@ -9,14 +9,13 @@ import (
 	"image/png"
 	"io"
 
-	"github.com/boombuler/barcode"
 	"github.com/boombuler/barcode/datamatrix"
-	"github.com/boombuler/barcode/qr"
 	"golang.org/x/image/font"
 	"golang.org/x/image/font/gofont/gomono"
 	"golang.org/x/image/font/gofont/gomonobold"
 	"golang.org/x/image/font/opentype"
 	"golang.org/x/image/math/fixed"
+	"rsc.io/qr"
 
 	xdraw "golang.org/x/image/draw"
 )
@@ -62,20 +61,18 @@ type code struct {
 // drawCode draws a symbol with modules of six dots (0.75 mm), or of four where it would be
 // large or leave no quiet zone inside a paper of the given width in dots.
 func drawCode(kind blockKind, data string, dots int) (code, error) {
-	name := "QR code"
-	encode := func() (barcode.Barcode, error) { return qr.Encode(data, qr.M, qr.Auto) }
+	name, encode := "QR code", qrModules
 	if kind == dataMatrixBlock {
-		name = "Data Matrix"
-		encode = func() (barcode.Barcode, error) { return datamatrix.Encode(data) }
+		name, encode = "Data Matrix", dataMatrixModules
 	}
 	if data == "" || len(data) > maxCodeData {
 		return code{}, fmt.Errorf("%s of %d bytes: want 1 to %d", name, len(data), maxCodeData)
 	}
-	symbol, err := encode()
+	symbol, err := encode(data)
 	if err != nil {
 		return code{}, fmt.Errorf("%s of %d bytes: %w", name, len(data), err)
 	}
-	modules := symbol.Bounds().Dx()
+	modules := symbol.width
 	half := min(3, dots/(2*(modules+2*quietModules)))
 	if 2*half*modules > largeCode {
 		half = min(half, 2)
@@ -85,11 +82,10 @@ func drawCode(kind blockKind, data string, dots int) (code, error) {
 	}
 	// White above and below belongs to the symbol; at its sides the paper is white anyway.
 	white := quietModules * half
-	b := newBitmap(modules*half, symbol.Bounds().Dy()*half+2*white)
-	origin := symbol.Bounds().Min
+	b := newBitmap(modules*half, symbol.height*half+2*white)
 	for y := range b.height - 2*white {
 		for x := range b.width {
-			if dark(symbol.At(origin.X+x/half, origin.Y+y/half)) {
+			if symbol.black(x/half, y/half) {
 				b.blacken(x, y+white)
 			}
 		}
@@ -97,8 +93,32 @@ func drawCode(kind blockKind, data string, dots int) (code, error) {
 	return code{bits: b, module: 2 * half}, nil
 }
 
-func dark(c color.Color) bool {
-	return color.GrayModel.Convert(c).(color.Gray).Y < 128
+// modules are the light and dark squares of a symbol, without its quiet zone.
+type modules struct {
+	width, height int
+	black         func(x, y int) bool
+}
+
+// qrModules encodes a QR code at level M. The encoder takes one mask and weighs no others:
+// the code is drawn between the durable claim and the printer's first byte, and weighing all eight
+// takes milliseconds here and tens of them on a small board.
+func qrModules(data string) (modules, error) {
+	c, err := qr.Encode(data, qr.M)
+	if err != nil {
+		return modules{}, err
+	}
+	return modules{c.Size, c.Size, c.Black}, nil
+}
+
+func dataMatrixModules(data string) (modules, error) {
+	c, err := datamatrix.Encode(data)
+	if err != nil {
+		return modules{}, err
+	}
+	area := c.Bounds()
+	return modules{area.Dx(), area.Dy(), func(x, y int) bool {
+		return color.GrayModel.Convert(c.At(area.Min.X+x, area.Min.Y+y)).(color.Gray).Y < 128
+	}}, nil
 }
 
 // ditherLogo turns a picture into dots. What is transparent is paper.

@@ -17,11 +17,13 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/image/font/sfnt"
 
+	"grattoir/device/health"
 	"grattoir/device/terminal"
 	"grattoir/device/terminal/terminaltest"
 	"grattoir/validate"
@@ -41,6 +43,7 @@ type counter struct {
 	printer  *terminaltest.Printer
 	central  *terminaltest.Central
 	trusted  time.Time
+	limits   atomic.Pointer[terminal.Fault]
 }
 
 // newCounter makes a counter whose printing goes on until the test ends. Edit, when
@@ -56,7 +59,7 @@ func newCounter(t *testing.T, edit func(*Options)) *counter {
 		Policy: func() policy.Policy {
 			return policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 500000, ConfirmCashPrize: 10000, IdentityPrize: 200000, ClaimDays: 30}
 		},
-		Now: now, Trusted: trusted, Log: log})
+		Now: now, Trusted: trusted, Log: log, Limits: c.limits.Load})
 	opt := Options{Terminal: c.terminal, Name: "T-0042", Shop: "Tabac de la Gare", Now: now, Trusted: trusted, DataDate: func() time.Time { return noon.Add(-18 * time.Hour) }, Log: log,
 		Render: func(w io.Writer, r validate.Receipt) error { return png.Encode(w, drawing()) }}
 	if edit != nil {
@@ -188,10 +191,11 @@ func TestStatusLineNamesEveryTrouble(t *testing.T) {
 	v := c.check(t, 1, 2000)
 	c.press(t, "/pay", v.ID)
 	c.ledger.Break(errors.New("disk full"))
+	c.limits.Store(health.Limits(health.LimitsOver, "2026-1"))
 	c.printer.Break(terminaltest.PaperOut())
-	c.await(t, "printer and ledger faulty", func(s terminal.State) bool { return s.Printer != nil && s.Ledger != nil })
+	c.await(t, "printer, ledger and limits faulty", func(s terminal.State) bool { return s.Printer != nil && s.Ledger != nil && s.Limits != nil })
 	wantAll(t, "the status line", c.do(t, "GET", "/", nil, nil).Body.String(), "DÉMONSTRATION", "S1 Lecteur débranché. Vérifiez son câble.",
-		"P2 Plus de papier. Mettez un rouleau.", "V4 Le terminal ne peut pas enregistrer.", "1 paiement non envoyé (20\u00a0€)")
+		"P2 Plus de papier. Mettez un rouleau.", "V4 Le terminal ne peut pas enregistrer.", "R1 Règles périmées, aucun paiement. Appelez l&#39;assistance.", "1 paiement non envoyé (20\u00a0€)")
 }
 
 func TestPayPressedTwicePaysOnce(t *testing.T) {

@@ -293,6 +293,9 @@ func (s *Screen) line(state terminal.State, w *words, l money.Language) []item {
 	if state.Ledger != nil {
 		items = append(items, device("", state.Ledger, l))
 	}
+	if state.Limits != nil {
+		items = append(items, device("", state.Limits, l))
+	}
 	if len(state.Reprint) > 0 {
 		items = append(items, item{fmt.Sprintf(w.ToReprint, state.Reprint[0]), true})
 	}

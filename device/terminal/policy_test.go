@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"grattoir/device/terminal"
+	"grattoir/device/terminal/terminaltest"
 	"grattoir/validate"
 )
 
@@ -70,5 +71,27 @@ func TestBatchIsPaidUnderOnePolicy(t *testing.T) {
 		if claim.Policy != "p2" {
 			t.Errorf("claimed under %s", claim.Policy)
 		}
+	}
+}
+
+func TestTicketThatWaitedForPaperIsShownUnderThePolicyOfThatMoment(t *testing.T) {
+	c := newCounter()
+	c.printer.Break(terminaltest.PaperOut())
+	v := c.pay(t, c.check(c.ticket(t, 1, 8, 2000)))
+	if v.Verdict.Reason != validate.PrinterNotReady {
+		t.Fatalf("%s", v.Verdict.Reason)
+	}
+	c.limits.Version, c.limits.ConfirmCashPrize = "p2", 2000
+	c.runs(t)
+	c.printer.Break(nil)
+	for {
+		state, changed := c.State()
+		if v := state.View.Verdict; v.Reason == validate.Winner {
+			if v.Policy != "p2" || !slices.Equal(v.Needs, []validate.Need{validate.ConfirmCash}) {
+				t.Errorf("shown under %s, needs %v", v.Policy, v.Needs)
+			}
+			return
+		}
+		<-changed
 	}
 }

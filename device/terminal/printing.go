@@ -43,6 +43,7 @@ func (t *Terminal) reconsider(ctx context.Context) {
 	if v.Stage != Verdict || v.Verdict.Reason != validate.PrinterNotReady || t.opt.Printer.Ready() != nil {
 		return
 	}
+	v.policy = t.policy()
 	v.Verdict = t.decide(ctx, &v, false)
 	t.change(func(s *State) { s.View = v })
 }

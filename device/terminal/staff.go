@@ -115,7 +115,7 @@ func (t *Terminal) SignOn(ctx context.Context, who Credentials, float money.Amou
 		return validate.Shift{}, ErrNoStaff
 	}
 	if err := t.opt.Ledger.Writable(); err != nil { // a session without its shift would have to be undone
-		return validate.Shift{}, err
+		return validate.Shift{}, &Denied{Fault: *t.opt.LedgerFault(err), Err: err}
 	}
 	s, err := t.opt.Staff.SignOn(ctx, who, float, t.opt.Currency)
 	if err != nil {

@@ -143,6 +143,8 @@ type Options struct {
 	LedgerFault func(error) *Fault
 	// Clock words what is wrong with the device's clock now, nil for nothing.
 	Clock func() *Fault
+	// Limits words what is wrong with the signed policies now, nil for nothing.
+	Limits func() *Fault
 	// Step, when set, is called after each durable or visible step of a claim, with its
 	// name. Crash tests kill the program there.
 	Step func(name string)
@@ -177,6 +179,7 @@ type State struct {
 	Unsent  validate.Unsent
 	Ledger  *Fault                 // what keeps the ledger from taking payments, nil for nothing
 	Clock   *Fault                 // what is wrong with the clock, nil for nothing; it stops no payment
+	Limits  *Fault                 // what is wrong with the signed policies, nil for nothing
 	Reprint []validate.EntryNumber // newest payments whose slip may not have come out
 
 	SignOn   bool     // somebody must be signed on before anything is paid
@@ -225,6 +228,9 @@ func New(opt Options) *Terminal {
 	}
 	if opt.Clock == nil {
 		opt.Clock = func() *Fault { return nil }
+	}
+	if opt.Limits == nil {
+		opt.Limits = func() *Fault { return nil }
 	}
 	if opt.Rand == nil {
 		opt.Rand = rand.Reader
@@ -277,9 +283,9 @@ func (t *Terminal) refresh(ctx context.Context) {
 			reprint = append(reprint, r.Number)
 		}
 	}
-	ready, clock := t.opt.Printer.Ready(), t.opt.Clock()
+	ready, clock, limits := t.opt.Printer.Ready(), t.opt.Clock(), t.opt.Limits()
 	t.change(func(s *State) {
-		s.Unsent, s.Ledger, s.Clock, s.Printer, s.Reprint = unsent, trouble, clock, ready, reprint
+		s.Unsent, s.Ledger, s.Clock, s.Limits, s.Printer, s.Reprint = unsent, trouble, clock, limits, ready, reprint
 	})
 }
 

@@ -33,8 +33,9 @@ type counter struct {
 	staff    *terminaltest.Staff    // nil for none
 	register *terminaltest.Register // nil for none
 
-	mu    sync.Mutex
-	steps []string
+	mu      sync.Mutex
+	steps   []string
+	stepped chan struct{} // closed at the next step
 }
 
 var noon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
@@ -42,7 +43,7 @@ var noon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 func newCounter() *counter {
 	now := func() time.Time { return noon }
 	c := &counter{shelf: terminaltest.NewShelf(), ledger: terminaltest.NewLedger("T-1", now), printer: terminaltest.NewPrinter(),
-		central: terminaltest.NewCentral(), log: &strings.Builder{},
+		central: terminaltest.NewCentral(), log: &strings.Builder{}, stepped: make(chan struct{}),
 		limits: policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 30000, ConfirmCashPrize: 10000, ConfirmCashTotal: 12000,
 			IdentityPrize: 200000, IdentityTotalOver: 30000, ClaimDays: 30}}
 	c.restart()
@@ -55,7 +56,13 @@ func (c *counter) restart() {
 		Policy: func() policy.Policy { c.asked++; return c.limits },
 		Now:    func() time.Time { return noon }, Trusted: func() time.Time { return noon },
 		Log: slog.New(slog.NewTextHandler(c.log, nil)), Operator: "marie",
-		Step: func(s string) { c.mu.Lock(); c.steps = append(c.steps, s); c.mu.Unlock() }}
+		Step: func(s string) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.steps = append(c.steps, s)
+			close(c.stepped)
+			c.stepped = make(chan struct{})
+		}}
 	if c.staff != nil {
 		opt.Staff = c.staff
 	}
@@ -497,11 +504,14 @@ func TestOrderlyStopKeepsSlipsThatWereNotBegunAsOriginals(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	done.Go(func() { c.Run(ctx) })
-	for !slices.Contains(c.stepsNow(), "sending") { // the first is in the printer
-		_, changed := c.State()
-		if !slices.Contains(c.stepsNow(), "sending") {
-			<-changed
+	for { // until the first is in the printer
+		c.mu.Lock()
+		begun, stepped := slices.Contains(c.steps, "sending"), c.stepped
+		c.mu.Unlock()
+		if begun {
+			break
 		}
+		<-stepped
 	}
 	cancel()
 	done.Wait()
@@ -513,12 +523,6 @@ func TestOrderlyStopKeepsSlipsThatWereNotBegunAsOriginals(t *testing.T) {
 			t.Errorf("slip %d is copy %d, want %d", i+1, s.Copies, want)
 		}
 	}
-}
-
-func (c *counter) stepsNow() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.steps)
 }
 
 func TestPaymentAskedForAgainAfterTheNextScanNamesItsReceipt(t *testing.T) {

@@ -166,14 +166,15 @@ func listing(ctx context.Context, q querier) ([]wire.Block, error) {
 	if err != nil {
 		return nil, err
 	}
-	drop, err := dropDates(ctx, q)
+	ends, err := endDates(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	var list []wire.Block
 	for _, b := range blocks {
+		end := ends[[2]string{b.Game, b.Emission}]
 		list = append(list, wire.Block{SHA256: b.SHA256, Size: b.Size, GameCode: b.GameCode, Reader: b.MinReader, FirstPack: b.FirstPack, LastPack: b.LastPack,
-			Published: policy.DateOf(first[b.ID]), DropAfter: drop[[2]string{b.Game, b.Emission}], Regions: regions[b.ID]})
+			Published: policy.DateOf(first[b.ID]), Closed: end.closed, DropAfter: end.drop, Regions: regions[b.ID]})
 	}
 	return list, nil
 }
@@ -210,17 +211,20 @@ func blockRegions(ctx context.Context, q querier) (map[validate.BlockID][]string
 	})
 }
 
-// dropDates are those of the closed emissions, by game and emission.
-func dropDates(ctx context.Context, q querier) (map[[2]string]policy.Date, error) {
-	drop := map[[2]string]policy.Date{}
-	return drop, eachRow(ctx, q, "SELECT game, emission, closed, claim_days FROM emission_closings", func(row scanner) error {
+// end is when an emission closed and until when its blocks are wanted.
+type end struct{ closed, drop policy.Date }
+
+// endDates are those of the closed emissions, by game and emission.
+func endDates(ctx context.Context, q querier) (map[[2]string]end, error) {
+	ends := map[[2]string]end{}
+	return ends, eachRow(ctx, q, "SELECT game, emission, closed, claim_days FROM emission_closings", func(row scanner) error {
 		var game, emission, closed string
 		var days int
 		if err := row.Scan(&game, &emission, &closed, &days); err != nil {
 			return err
 		}
 		on, err := policy.ParseDate(closed)
-		drop[[2]string{game, emission}] = dropAfter(on, days)
+		ends[[2]string{game, emission}] = end{on, dropAfter(on, days)}
 		return err
 	})
 }

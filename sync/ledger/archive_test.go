@@ -276,6 +276,81 @@ func TestForgedArchivesAreRefused(t *testing.T) {
 	}
 }
 
+// TestEditedArchiveIsRefusedWithoutAnyKey: one file changed, and the sums made anew.
+func TestEditedArchiveIsRefusedWithoutAnyKey(t *testing.T) {
+	p := newParties(t)
+	p.year(t, 2026)
+	p.countersign(t)
+	honest := p.archive(t, 2026)
+	for name, c := range map[string]struct {
+		file, from, to string
+		sums           bool
+	}{
+		"nothing":                      {"README.txt", "", "", true},
+		"a clerk's name in a line":     {"journal-1.jsonl", `"kind":"shift-open","body":{"shift":1,"operator":"marie"`, `"kind":"shift-open","body":{"shift":1,"operator":"paula"`, true},
+		"an amount":                    {"journal-1.jsonl", `"amount_minor":1500`, `"amount_minor":1501`, true},
+		"an amount, and the old sums":  {"journal-1.jsonl", `"amount_minor":1500`, `"amount_minor":1501`, false},
+		"the README, and the old sums": {"README.txt", "sha256sum", "true", false},
+		"a closing in its list":        {"closings.jsonl", `"operator":"marie"`, `"operator":"paula"`, true},
+		"the year":                     {"archive.json", `"year":2026`, `"year":2025`, true},
+		"the terminal":                 {"archive.json", `"terminal":"T-1"`, `"terminal":"T-2"`, true},
+		"where it begins":              {"archive.json", `"from":{"epoch":1,"seq":1}`, `"from":{"epoch":1,"seq":2}`, true},
+		"how many lines":               {"archive.json", `"entries":`, `"entries":1`, true},
+		"a head that was signed":       {"heads.jsonl", `"hash":"`, `"hash":"0`, true},
+	} {
+		edited := repack(t, honest, c.sums, func(file, text string) string {
+			if file != c.file {
+				return text
+			}
+			if !strings.Contains(text, c.from) {
+				t.Fatalf("%s: %s does not hold %s", name, file, c.from)
+			}
+			return strings.Replace(text, c.from, c.to, 1)
+		})
+		if _, err := VerifyArchive(bytes.NewReader(edited), Keys{}); (err == nil) != (name == "nothing") {
+			t.Errorf("%s changed: %v", name, err)
+		}
+	}
+}
+
+// repack makes an archive again with files edited, and its sums too where sums is set.
+func repack(t testing.TB, archive []byte, sums bool, edit func(name, text string) string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	var list strings.Builder
+	w := tar.NewWriter(&out)
+	in := tar.NewReader(bytes.NewReader(archive))
+	for {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := io.ReadAll(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := edit(h.Name, string(raw))
+		if h.Name == "SHA256SUMS" && sums {
+			text = list.String()
+		}
+		fmt.Fprintf(&list, "%x  %s\n", sha256.Sum256([]byte(text)), h.Name)
+		h.Size = int64(len(text))
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(w, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
 // TestReadmeOfAnArchiveVerifiesItWithCommonTools runs the README's commands as they
 // stand, in bash with tar, sha256sum, jq and openssl.
 func TestReadmeOfAnArchiveVerifiesItWithCommonTools(t *testing.T) {

@@ -443,6 +443,26 @@ func TestClosingAfterMidnightIsCalledWhatItClosed(t *testing.T) {
 	}
 }
 
+// TestBlocksAreNamedOnceAYear: the first closing that counts a block names it, no other of
+// that year does.
+func TestBlocksAreNamedOnceAYear(t *testing.T) {
+	tl := newTill(t)
+	for year := range 2 {
+		for day := range 3 {
+			for block := range byte(2) {
+				tl.pay(t, tl.newKey(1+block), 0, 500, "EUR")
+			}
+			tl.z(t, validate.DayClosing)
+			var n int
+			if err := tl.l.db.QueryRow("SELECT count(*) FROM entries WHERE kind = 'blocks'").Scan(&n); err != nil || n != year+1 {
+				t.Fatalf("year %d, day %d: %d entries name blocks: %v", year, day, n, err)
+			}
+		}
+		tl.z(t, validate.MonthClosing)
+		tl.z(t, validate.YearClosing)
+	}
+}
+
 func TestEmptyClosingsAreAllowedInARow(t *testing.T) {
 	tl := newTill(t)
 	for range 2 {

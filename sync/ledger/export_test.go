@@ -394,6 +394,50 @@ func kinds(list []validate.Transaction) (all []string) {
 	return all
 }
 
+// TestImportTakesOverShiftsClosingsAndReversals: what stands beside the chain of them is
+// made again from their entries, and the counter goes on where it was.
+func TestImportTakesOverShiftsClosingsAndReversals(t *testing.T) {
+	ctx := context.Background()
+	p := newParties(t)
+	p.year(t, 2026)
+	p.countersign(t)
+	p.begin(t, 5_000)
+	p.pay(t, p.newKey(3), 0, 700, "EUR")
+	p.ask(t, len(p.claims)-1)
+	p.reprint(t, len(p.claims)-1, false)
+	archive := p.archive(t, 2026)
+	text := exported(t, p.l, Range{})
+	opt := options(t.TempDir())
+	opt.Moment = p.l.opt.Moment
+	if _, err := Import(ctx, bytes.NewReader(text), opt, ImportOptions{Keys: p.keys}); err != nil {
+		t.Fatal(err)
+	}
+	x := *p.till
+	x.l = openTest(t, opt)
+	if again := exported(t, x.l, Range{}); !bytes.Equal(again, text) {
+		t.Fatal("exported otherwise than it was imported")
+	}
+	x.checkX(t, validate.ClosingKinds()...)
+	y := *p
+	y.till = &x
+	if !bytes.Equal(y.archive(t, 2026), archive) {
+		t.Error("the archive of the year has other bytes")
+	}
+	for _, r := range p.claims {
+		want, err1 := p.l.Round(ctx, r.Ticket)
+		got, err2 := x.l.Round(ctx, r.Ticket)
+		one, err3 := p.l.Receipt(ctx, r.Number)
+		two, err4 := x.l.Receipt(ctx, r.Number)
+		if err := errors.Join(err1, err2, err3, err4); err != nil || got != want || one.Copies != two.Copies {
+			t.Fatalf("ticket %v: round %d, was %d; %d copies, were %d: %v", r.Ticket, got, want, two.Copies, one.Copies, err)
+		}
+	}
+	x.answer(t, true)
+	x.z(t, validate.ShiftClosing)
+	x.z(t, validate.DayClosing)
+	x.verify(t)
+}
+
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

@@ -133,6 +133,8 @@ func failAndMend(t *testing.T, kinds map[powercut.Kind]bool, nth, code int, pays
 	}
 	_, again := f.l.Record(ctx, claim(t, 4))
 	switch {
+	case again == nil && !pays:
+		t.Error("the disk has failed, and the same program pays on")
 	case again != nil && pays:
 		t.Errorf("there is room again, and nothing is paid: %v", again)
 	case again == nil && f.l.Writable() != nil:

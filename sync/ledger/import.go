@@ -123,7 +123,7 @@ func (in *intake) beside(e Entry, slip []byte) error {
 	case KindClosing:
 		return in.closing(e)
 	case KindShiftOpen, KindTraining, KindBlocks, KindArchive:
-		return nil // the entry is all there is
+		return nil // read from the chain, where verify looks at them
 	}
 	return fmt.Errorf("%w: entries of kind %.40q are of a newer program: import with that one", ErrExport, e.Kind)
 }
@@ -141,6 +141,7 @@ func (in *intake) claim(e Entry, slip []byte) error {
 	return in.exec("INSERT INTO prints(epoch, seq, state, copies, amount, slip) VALUES(?, ?, ?, 1, ?, ?)", e.Epoch, e.Seq, validate.Unknown, c.AmountMinor, slip)
 }
 
+// reprint keeps the number of copies, so that the next DUPLICATA has the next one.
 func (in *intake) reprint(e Entry) error {
 	b, err := e.Reprint()
 	if err != nil {

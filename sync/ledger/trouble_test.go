@@ -144,8 +144,12 @@ func TestNoDamagedPageLetsATicketBePaidTwice(t *testing.T) {
 				}
 				l := come(t, lay(t, bad))
 				defer l.Close()
-				if paysNothingTwice(t, l) == nil {
+				opened, first := l.sickness() == nil, l.findable(context.Background())
+				switch found := paysNothingTwice(t, l); {
+				case found == nil:
 					unnoticed++
+				case opened && first == nil:
+					t.Errorf("it would be found only after payments had begun: %v", found)
 				}
 			})
 		}

@@ -81,6 +81,7 @@ func (f *files) refresh(ctx context.Context) error {
 		return err
 	}
 	f.heard()
+	f.heardSigned(s.Issued) // one that was stored before the start is no time since then
 	if err := f.opt.Blocks.note(snapshotFile, string(signed)); err != nil {
 		return err
 	}
@@ -330,7 +331,6 @@ func (u *Uplink) openSnapshot(ctx context.Context, signed string) (wire.Snapshot
 	if err != nil {
 		return s, fmt.Errorf("%w: %w", ErrSignature, err)
 	}
-	u.heardSigned(s.Issued)
 	inForce, err := u.opt.Ledger.Snapshot(ctx)
 	if err != nil {
 		return s, err

@@ -227,6 +227,7 @@ type Block struct {
 	FirstPack uint32 // of the packs it holds
 	LastPack  uint32
 	Published policy.Date // day on which central first published an issue of it
+	Closed    policy.Date // of its emission's closing notice, zero while it is open
 	DropAfter policy.Date // last day on which it is wanted, zero while the emission is open
 	Regions   []string    // of the terminals that its packs were delivered to, sorted
 }
@@ -239,20 +240,23 @@ func ValidRegion(r string) bool {
 
 // line is the block as the snapshot's text has it; "-" stands for what there is none of.
 func (b Block) line() string {
-	drop, regions := "-", "-"
+	closed, drop, regions := "-", "-", "-"
+	if !b.Closed.IsZero() {
+		closed = b.Closed.String()
+	}
 	if !b.DropAfter.IsZero() {
 		drop = b.DropAfter.String()
 	}
 	if len(b.Regions) > 0 {
 		regions = strings.Join(slices.Compact(slices.Sorted(slices.Values(b.Regions))), ",")
 	}
-	return fmt.Sprintf("block %s %d %s %d %d %d %s %s %s\n", b.SHA256, b.Size, b.GameCode, b.Reader, b.FirstPack, b.LastPack, b.Published, drop, regions)
+	return fmt.Sprintf("block %s %d %s %d %d %d %s %s %s %s\n", b.SHA256, b.Size, b.GameCode, b.Reader, b.FirstPack, b.LastPack, b.Published, closed, drop, regions)
 }
 
 func parseBlock(line string) (b Block, err error) {
-	var published, drop, regions string
-	if _, err := fmt.Sscanf(line, "block %64s %d %s %d %d %d %s %s %s", &b.SHA256, &b.Size, &b.GameCode, &b.Reader, &b.FirstPack, &b.LastPack,
-		&published, &drop, &regions); err != nil {
+	var published, closed, drop, regions string
+	if _, err := fmt.Sscanf(line, "block %64s %d %s %d %d %d %s %s %s %s", &b.SHA256, &b.Size, &b.GameCode, &b.Reader, &b.FirstPack, &b.LastPack,
+		&published, &closed, &drop, &regions); err != nil {
 		return b, err
 	}
 	if b.LastPack < b.FirstPack {
@@ -260,6 +264,11 @@ func parseBlock(line string) (b Block, err error) {
 	}
 	if b.Published, err = policy.ParseDate(published); err != nil {
 		return b, err
+	}
+	if closed != "-" {
+		if b.Closed, err = policy.ParseDate(closed); err != nil {
+			return b, err
+		}
 	}
 	if drop != "-" {
 		if b.DropAfter, err = policy.ParseDate(drop); err != nil {

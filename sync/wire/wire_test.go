@@ -23,7 +23,7 @@ const (
 	ackVector  = "grattoir ack v1\nterminal shop-0042\nepoch 1\nseq 17\nhash " + someHash +
 		"\ntime 2026-11-30T12:00:00.123Z\nallowance 50 100000\n"
 	snapshotVector = "grattoir snapshot v1\nversion 3\nissued 2026-11-30T12:00:00.123Z\nblocks 2\n" +
-		"block " + someHash + " 761856 00399 1 1 150000 2026-03-02 - bzh,idf\nblock " + someHash + " 75000000 97180 2 150001 300000 2026-11-30 2027-03-01 -\n"
+		"block " + someHash + " 761856 00399 1 1 150000 2026-03-02 - - bzh,idf\nblock " + someHash + " 75000000 97180 2 150001 300000 2026-11-30 2026-12-01 2027-03-01 -\n"
 )
 
 func position() Position { return Position{Epoch: 1, Seq: 17, Hash: someHash} }
@@ -41,8 +41,8 @@ func TestSignedTextsOfVersion1(t *testing.T) {
 		t.Errorf("ack reads as %+v: %v", got, err)
 	}
 	s := Snapshot{Version: 3, Issued: at, Blocks: []Block{
-		{someHash, 761856, "00399", 1, 1, 150000, policy.Date{Year: 2026, Month: 3, Day: 2}, policy.Date{}, []string{"bzh", "idf"}},
-		{someHash, 75000000, "97180", 2, 150001, 300000, policy.Date{Year: 2026, Month: 11, Day: 30}, policy.Date{Year: 2027, Month: 3, Day: 1}, nil}}}
+		{someHash, 761856, "00399", 1, 1, 150000, policy.Date{Year: 2026, Month: 3, Day: 2}, policy.Date{}, policy.Date{}, []string{"bzh", "idf"}},
+		{someHash, 75000000, "97180", 2, 150001, 300000, policy.Date{Year: 2026, Month: 11, Day: 30}, policy.Date{Year: 2026, Month: 12, Day: 1}, policy.Date{Year: 2027, Month: 3, Day: 1}, nil}}}
 	if got := s.Text(); got != snapshotVector {
 		t.Errorf("snapshot:\n%s", got)
 	}
@@ -82,7 +82,7 @@ func TestSignedTextsHaveOneForm(t *testing.T) {
 		"no such day":      {"2027-03-01", "2027-02-29"},
 		"no day at all":    {"2026-03-02", "-"},
 		"packs backwards":  {"150001 300000", "300000 150001"},
-		"a short line":     {" 2026-03-02 - bzh,idf", ""},
+		"a short line":     {" 2026-03-02 - - bzh,idf", ""},
 	} {
 		text := strings.Replace(snapshotVector, change[0], change[1], 1)
 		if _, err := ParseSnapshot(text); text == snapshotVector || !errors.Is(err, ErrText) {

@@ -11,14 +11,14 @@ import (
 )
 
 var (
-	// ErrSignature means that a header is not signed by enough of the keys asked for.
-	ErrSignature = errors.New("not signed by any key given: a wrong key, or not this lottery's manifest")
+	// ErrSignature means that a text is not signed by enough of the keys asked for.
+	ErrSignature = errors.New("not signed by any key given: a wrong key, or not this lottery's file")
 	// ErrKeyExpired means a signature of a key whose time is over. The block is signed
 	// again with a newer key (central block cosign) and fetched.
 	ErrKeyExpired = errors.New("the key that signed it has expired")
 )
 
-// Key is a public key that may sign manifests.
+// Key is a public key that may sign manifests, and the other files of a lottery.
 type Key struct {
 	verifier note.Verifier
 	until    time.Time // end of the last day on which its signatures count, zero for no end
@@ -90,29 +90,40 @@ func (k Keys) At(trusted time.Time) Keys {
 
 // verify returns the header of a signed note.
 func (k Keys) verify(signed []byte) (Header, error) {
+	text, _, err := k.Open(signed)
+	if err != nil {
+		return Header{}, err
+	}
+	return ParseHeader(text)
+}
+
+// Open returns the text of a signed note and the names of the keys whose signatures
+// count, when these are enough. Whatever a lottery signs begins with a line that says
+// what it is, so a text of one kind is never read as another. The errors are ErrSignature
+// and ErrKeyExpired.
+func (k Keys) Open(signed []byte) (text string, by []string, err error) {
 	var all []note.Verifier
 	for _, key := range k.keys {
 		all = append(all, key.verifier)
 	}
 	n, err := note.Open(signed, note.VerifierList(all...))
 	if err != nil {
-		return Header{}, fmt.Errorf("%w (%w)", ErrSignature, err)
+		return "", nil, fmt.Errorf("%w (%w)", ErrSignature, err)
 	}
-	good := 0
 	var late []string
 	for _, s := range n.Sigs { // note.Open counts each key once
 		i := slices.IndexFunc(k.keys, func(key Key) bool { return key.verifier.Name() == s.Name && key.verifier.KeyHash() == s.Hash })
 		if k.keys[i].expired(k.trusted) {
 			late = append(late, fmt.Sprintf("%s on %s", k.keys[i].Name(), k.keys[i].until.AddDate(0, 0, -1).Format(time.DateOnly)))
 		} else {
-			good++
+			by = append(by, k.keys[i].Name())
 		}
 	}
 	switch {
-	case good >= k.need:
-		return ParseHeader(n.Text)
+	case len(by) >= k.need:
+		return n.Text, by, nil
 	case len(late) > 0:
-		return Header{}, fmt.Errorf("%w: %d of %d signatures count; last days: %s", ErrKeyExpired, good, k.need, strings.Join(late, ", "))
+		return "", nil, fmt.Errorf("%w: %d of %d signatures count; last days: %s", ErrKeyExpired, len(by), k.need, strings.Join(late, ", "))
 	}
-	return Header{}, fmt.Errorf("%w: %d of %d signatures needed", ErrSignature, good, k.need)
+	return "", nil, fmt.Errorf("%w: %d of %d signatures needed", ErrSignature, len(by), k.need)
 }

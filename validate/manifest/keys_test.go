@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"bytes"
 	"crypto/rand"
 	"errors"
 	"strings"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
+
+	"grattoir/validate/policy"
 )
 
 // signers makes n key pairs.
@@ -73,5 +76,37 @@ func TestKeyRingRefusesKeysThatAreNone(t *testing.T) {
 		if _, err := NewKeys(1, bad...); err == nil {
 			t.Errorf("%q was taken", bad)
 		}
+	}
+}
+
+func TestOneKeySignsManifestsAndPoliciesAndNoneIsTakenForTheOther(t *testing.T) {
+	private, public := signers(t, 2)
+	limits := policy.Policy{Version: "2026-1", ValidFrom: policy.Date{Year: 2026, Month: 1, Day: 1}, Currency: "EUR", ShopLimit: 30000, ClaimDays: 30}
+	ring, err := NewKeys(2, public...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(text string) string {
+		signed, err := note.Sign(&note.Note{Text: text}, private...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, by, err := ring.Open(signed)
+		if err != nil || len(by) != 2 || !strings.HasPrefix(by[0], "lottery+") || by[0] == by[1] {
+			t.Fatalf("signed by %v: %v", by, err)
+		}
+		if _, _, err := ring.Open(bytes.Replace(signed, []byte("EUR"), []byte("CHF"), 1)); !errors.Is(err, ErrSignature) {
+			t.Errorf("another currency under the same signatures: %v", err)
+		}
+		return got
+	}
+	if p, err := policy.Parse(open(limits.Text())); err != nil || p != limits {
+		t.Errorf("%+v %v", p, err)
+	}
+	if _, err := ParseHeader(limits.Text()); err == nil {
+		t.Error("a policy is taken for a manifest")
+	}
+	if _, err := policy.Parse(open(header().Text())); err == nil {
+		t.Error("a manifest is taken for a policy")
 	}
 }

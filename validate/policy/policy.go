@@ -1,20 +1,29 @@
 // Package policy holds the limits a lottery sets: what a shop may pay, when the clerk
 // confirms the cash, when a winner is identified, how long a prize may be claimed.
 // They are data, never constants: the zero Policy pays nothing above zero.
-// Start at Policy.
+//
+// A lottery signs them with the days between which they hold. What is signed is Text, in
+// a note as golang.org/x/mod/sumdb/note makes it; Parse reads nothing that Text does not
+// write. Whose signatures count, manifest.Keys knows: this package proves nothing and
+// keeps no file. Set says which of several holds. Start at Policy, then Set.
 package policy
 
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"grattoir/validate/money"
 )
 
-// Policy is one version of the limits. All amounts are in Currency.
+// Policy is one version of the limits. All amounts are in minor units of Currency.
 type Policy struct {
-	Version           string
+	Version           string       // its name in claims, verdicts and reports; see Newer
+	ValidFrom         Date         // first day in Paris on which it holds; zero in a configuration, which names no days
+	ValidTo           Date         // last day, itself included; zero for no end
 	Currency          string       // ISO 4217; a prize in another currency is above every limit
 	ShopLimit         money.Amount // a shop pays prizes up to this, inclusive; larger ones go to the centre
 	ConfirmCashPrize  money.Amount // one prize of at least this asks whether the till holds enough; 0 = never
@@ -23,38 +32,88 @@ type Policy struct {
 	IdentityTotalOver money.Amount // one request of several prizes over this identifies the winner (same arrêté: 300 EUR); 0 = never
 	ClaimDays         int          // days from the closing notice, inclusive
 	WeakLimit         money.Amount // a prize proven by a short secret is paid without central up to this; 0 = never
+	AllowanceClaims   int64        // what central may leave unacknowledged at one terminal: claims; 0 = no bound of its own
+	AllowanceMoney    money.Amount // the same in money; 0 = no bound of its own
+	BookedRisk        money.Amount // a prize of a silent owner's pack is paid at central's risk up to this; 0 = never
+	BookedRiskParty   string       // who bears the loss when it was paid twice; "" with BookedRisk 0
 	unlimited         bool
 }
 
 // None is the policy of a question that asks none: a check with no daemon. Every winner is pay.
 func None() Policy { return Policy{Version: "none", unlimited: true} }
 
+const (
+	maxVersion = 64
+	maxParty   = 64
+	maxAmount  = 1 << 53 // what a JSON number carries exactly
+)
+
 // Validate refuses limits that contradict themselves, naming them as configuration and
 // policy files do.
 func (p Policy) Validate() error {
 	var errs []error
-	if p.Version == "" || p.Version == "none" {
-		errs = append(errs, fmt.Errorf("version = %q: give the policy a name of its own", p.Version))
-	}
-	if len(p.Currency) != 3 {
-		errs = append(errs, fmt.Errorf("currency = %q: want three letters, as EUR", p.Currency))
-	}
-	if p.ShopLimit <= 0 {
-		errs = append(errs, fmt.Errorf("shop_limit_minor = %d: want more than 0", p.ShopLimit))
-	}
-	for _, limit := range []struct {
-		name   string
-		amount money.Amount
-	}{{"confirm_cash_prize_minor", p.ConfirmCashPrize}, {"confirm_cash_total_minor", p.ConfirmCashTotal},
-		{"identity_prize_minor", p.IdentityPrize}, {"identity_total_over_minor", p.IdentityTotalOver}, {"weak_limit_minor", p.WeakLimit}} {
-		if limit.amount < 0 {
-			errs = append(errs, fmt.Errorf("%s = %d: want 0 (never) or more", limit.name, limit.amount))
+	need := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	if p.ClaimDays < 1 || p.ClaimDays > 3650 {
-		errs = append(errs, fmt.Errorf("claim_days = %d: want 1 to 3650", p.ClaimDays))
+	need(isVersion(p.Version) && p.Version != None().Version, "version = %.80q: give the policy a name of its own, of 1 to %d letters, digits, - . and _", p.Version, maxVersion)
+	need(isCurrency(p.Currency), "currency = %.20q: want three letters, as EUR", p.Currency)
+	need(p.ShopLimit > 0 && p.ShopLimit <= maxAmount, "shop_limit_minor = %d: want more than 0", p.ShopLimit)
+	for _, limit := range []struct {
+		name   string
+		amount int64
+	}{{"confirm_cash_prize_minor", int64(p.ConfirmCashPrize)}, {"confirm_cash_total_minor", int64(p.ConfirmCashTotal)},
+		{"identity_prize_minor", int64(p.IdentityPrize)}, {"identity_total_over_minor", int64(p.IdentityTotalOver)}, {"weak_limit_minor", int64(p.WeakLimit)},
+		{"allowance_claims", p.AllowanceClaims}, {"allowance_minor", int64(p.AllowanceMoney)}, {"booked_risk_minor", int64(p.BookedRisk)}} {
+		need(limit.amount >= 0 && limit.amount <= maxAmount, "%s = %d: want 0 (never) or more", limit.name, limit.amount)
 	}
+	need(p.BookedRisk <= p.ShopLimit, "booked_risk_minor = %d: no shop pays above shop_limit_minor = %d", p.BookedRisk, p.ShopLimit)
+	need((p.BookedRisk > 0) == (p.BookedRiskParty != ""), "booked_risk_party = %.80q: name who bears the loss of a booked risk, and only then", p.BookedRiskParty)
+	need(p.BookedRiskParty == "" || isParty(p.BookedRiskParty), "booked_risk_party = %.80q: want 1 to %d bytes on one line", p.BookedRiskParty, maxParty)
+	need(p.ClaimDays >= 1 && p.ClaimDays <= 3650, "claim_days = %d: want 1 to 3650", p.ClaimDays)
 	return errors.Join(errs...)
+}
+
+// ValidateSigned is Validate for a policy that is to be signed: it names its days.
+func (p Policy) ValidateSigned() error {
+	err := p.Validate()
+	if !p.ValidFrom.exists() {
+		err = errors.Join(err, fmt.Errorf("valid_from = %v: name the first day on which the policy holds, as 2001-04-01", p.ValidFrom))
+	}
+	if !p.ValidTo.IsZero() && (!p.ValidTo.exists() || p.ValidTo.Before(p.ValidFrom)) {
+		err = errors.Join(err, fmt.Errorf("valid_to = %v: want a day not before valid_from = %v, or none", p.ValidTo, p.ValidFrom))
+	}
+	return err
+}
+
+func isVersion(s string) bool {
+	for i, r := range s {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		if !letter && (i == 0 || r != '-' && r != '.' && r != '_') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxVersion
+}
+
+func isCurrency(s string) bool {
+	for _, r := range s {
+		if r < 'A' || r > 'Z' {
+			return false
+		}
+	}
+	return len(s) == 3
+}
+
+// isParty tells whether s can stand on a line of its own; "-" there means nobody.
+func isParty(s string) bool {
+	for _, r := range s {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
+			return false
+		}
+	}
+	return s != "-" && len(s) <= maxParty && strings.TrimSpace(s) == s
 }
 
 // AboveShopLimit tells whether a prize is for the payment centre.
@@ -90,7 +149,7 @@ func (p Policy) AsksIdentity(a money.Amount) bool {
 // on a date can no longer be claimed. The day is the day in Paris. A policy that sets no
 // claim period ends none.
 func (p Policy) ClaimPeriodOver(closed Date, trusted time.Time) bool {
-	return !p.unlimited && p.ClaimDays > 0 && LastClaimDay(closed, p.ClaimDays).Before(dayInParis(trusted))
+	return p.ClaimDays > 0 && LastClaimDay(closed, p.ClaimDays).Before(dayInParis(trusted))
 }
 
 // dayInParis is the calendar day in Paris at t: an hour ahead of UTC, two from the last
@@ -135,6 +194,9 @@ func ParseDate(s string) (Date, error) {
 }
 
 func (d Date) String() string { return fmt.Sprintf("%04d-%02d-%02d", d.Year, d.Month, d.Day) }
+
+// exists tells whether d is a day of the calendar, of the years 1 to 9999.
+func (d Date) exists() bool { return d.Year >= 1 && d.Year <= 9999 && d == DateOf(d.noon()) }
 
 // IsZero tells whether d is no date.
 func (d Date) IsZero() bool { return d == Date{} }
