@@ -165,7 +165,7 @@ func (x *exportReader) begin(l exportLine) error {
 		return fmt.Errorf("%w: no entries from %d-%d to %d-%d", ErrExport, h.From.Epoch, h.From.Seq, h.To.Epoch, h.To.Seq)
 	}
 	x.header = h
-	x.proof.Head.Epoch = h.Epoch
+	x.proof.Head.Epoch, x.proof.Terminal = h.Epoch, h.Terminal
 	if x.to == nil {
 		return nil
 	}

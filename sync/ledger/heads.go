@@ -96,7 +96,8 @@ type Keys struct {
 // journal epoch in order; the last is the current one.
 type Proof struct {
 	Check
-	Epochs []EpochProof
+	Terminal string
+	Epochs   []EpochProof
 }
 
 // EpochProof is how far signatures reach in one journal epoch.
@@ -139,7 +140,7 @@ func (l *Ledger) Prove(ctx context.Context, k Keys) (Proof, error) {
 
 func prove(ctx context.Context, q querier, steps [][]string, k Keys) (Proof, error) {
 	w, err := verify(ctx, q, steps)
-	p := Proof{Check: w.check}
+	p := Proof{Check: w.check, Terminal: w.terminal}
 	if err != nil {
 		return p, err
 	}
