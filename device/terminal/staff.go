@@ -272,14 +272,14 @@ func (t *Terminal) SetTraining(ctx context.Context, on bool, by Credentials) err
 	}
 	t.act.Lock()
 	defer t.act.Unlock()
-	if state, _ := t.State(); state.Batch != nil {
-		return fmt.Errorf("a batch is open: %w", ErrBusy)
+	if state, _ := t.State(); state.Batch != nil && !state.Batch.Paid {
+		return ErrBatch
 	}
 	if err := t.opt.Ledger.SetTraining(context.WithoutCancel(ctx), on, who); err != nil {
 		return err
 	}
 	t.opt.Log.Info("training", "on", on, "operator", who)
-	t.change(func(s *State) { s.Training, s.View = on, View{Stage: Idle, At: t.opt.Now()} })
+	t.change(func(s *State) { s.Training, s.Batch, s.View = on, nil, View{Stage: Idle, At: t.opt.Now()} })
 	return nil
 }
 

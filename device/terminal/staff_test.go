@@ -249,6 +249,34 @@ func TestBatchPaysEachTicketByItsOwnClaimAndOneTotal(t *testing.T) {
 	}
 }
 
+// TestTicketOfAPaidBatchAsksForNoMoreMoney: the counter shows the last ticket of a batch
+// while it is paid, and the total is what was paid, not what was asked for.
+func TestTicketOfAPaidBatchAsksForNoMoreMoney(t *testing.T) {
+	c := newCounter()
+	b := c.collect(t, 2000, 500)
+	if _, err := c.PayBatch(ctx, b.ID, terminal.Confirmed{}); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := c.State()
+	if s.View.ID != b.Views[1].ID || s.View.Stage != terminal.Paid || s.View.Receipt == nil || !s.Batch.Holds(s.View) {
+		t.Errorf("the counter shows %s, %s", s.View.Stage, s.View.Verdict.Reason)
+	}
+	if v := c.check(c.ticket(t, 300, 3, 2000)); s.Batch.Holds(v) {
+		t.Error("the next ticket is in the batch that is paid")
+	}
+	if err := c.SetTraining(ctx, true, terminal.Credentials{}); err != nil {
+		t.Errorf("training after a paid batch: %v", err)
+	}
+
+	c = newCounter()
+	b = c.collect(t, 2000, 500, 600)
+	c.ledger.SetAllowance(1)
+	done, err := c.PayBatch(ctx, b.ID, terminal.Confirmed{})
+	if s, _ := c.State(); err != nil || done.Prizes != 1 || done.Total != 2000 || s.View.Verdict.Reason != validate.AllowanceSpent {
+		t.Errorf("%d prizes, %d: %v; the counter shows %s", done.Prizes, done.Total, err, s.View.Verdict.Reason)
+	}
+}
+
 func TestThresholdsOfABatchHoldForEachPrizeAndForTheTotal(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
