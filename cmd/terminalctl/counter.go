@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -81,6 +82,18 @@ func deny(err error) error {
 	if errors.As(err, &d) {
 		return cli.Exit(cli.Refused, fmt.Errorf("%s (%w)", strings.ReplaceAll(d.ClerkEN, "\n", " "), err))
 	}
+	if errors.Is(err, terminal.ErrManager) {
+		return cli.Usagef("%w: add --manager ID", err)
+	}
+	return err
+}
+
+// said prints what an act without an answer of its own has done.
+func said(cmd *cobra.Command, done string, err error) error {
+	if err != nil {
+		return deny(err)
+	}
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), done)
 	return err
 }
 
@@ -192,7 +205,7 @@ func unlockCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return deny(newClient(a.socket).Unlock(cmd.Context(), pin))
+			return said(cmd, "the counter is open", newClient(a.socket).Unlock(cmd.Context(), pin))
 		},
 	}
 	a.add(cmd, "")
@@ -294,6 +307,15 @@ func printClosing(out io.Writer, c validate.Closing, asJSON bool) error {
 	return err
 }
 
+// reasons are the words that --reason knows.
+func reasons() string {
+	var list []string
+	for _, r := range validate.ReversalReasons() {
+		list = append(list, string(r))
+	}
+	return strings.Join(list, ", ")
+}
+
 func reverseCommand() *cobra.Command {
 	var a acts
 	var reason, text string
@@ -309,6 +331,9 @@ word. Reasons: paid-by-mistake, wrong-ticket, player-left, other (with --text).`
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if a.manager == "" || reason == "" {
 				return cli.Usagef("--reason and --manager are both needed\nTry: %s --help", cmd.CommandPath())
+			}
+			if !slices.Contains(validate.ReversalReasons(), validate.ReversalReason(reason)) {
+				return cli.Usagef("--reason %.40q: want %s", reason, reasons())
 			}
 			pin, err := a.pin(cmd, "PIN of "+a.manager)
 			if err != nil {
@@ -403,7 +428,7 @@ func describe(t control.Transaction) (act, what string) {
 	case t.Reversal != nil:
 		return "reversal", fmt.Sprintf("of %s, %s, %s, %s", t.Reversal.Number, amount(t.Reversal.Amount, t.Reversal.Currency), t.Reversal.Reason, t.Reversal.State)
 	case t.Reprint != nil:
-		return "copy", fmt.Sprintf("%d of %s", t.Reprint.Copy, t.Reprint.Number)
+		return "copy", fmt.Sprintf("DUPLICATA %d of %s", t.Reprint.Copy-1, t.Reprint.Number)
 	case t.Closing != nil:
 		return "closing", fmt.Sprintf("%s %d, %s", t.Closing.Kind, t.Closing.Number, t.Closing.Period)
 	}
@@ -505,7 +530,7 @@ func batchEndCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return client.EndBatch(cmd.Context(), b.ID)
+			return said(cmd, "the batch is ended", client.EndBatch(cmd.Context(), b.ID))
 		},
 	}
 	socketFlag(cmd, &socket)

@@ -185,7 +185,7 @@ func reprintCommand() *cobra.Command {
 			if asJSON {
 				return cli.JSON(cmd.OutOrStdout(), r)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: copy %d is being printed, marked DUPLICATA\n", r.Number, r.Copies)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: another copy is being printed, marked DUPLICATA %d\n", r.Number, r.Copies-1)
 			return err
 		},
 	}
@@ -292,6 +292,7 @@ func printStatus(out io.Writer, st control.Status) error {
 	}
 	fmt.Fprintf(w, "Terminal\t%s, %s (%s)\n", st.Terminal, st.Shop, st.Program)
 	fmt.Fprintf(w, "Page\t%s\n", st.Page)
+	printCounter(w, st)
 	fmt.Fprintf(w, "Scanner\t%s\n", device(st.Scanner))
 	fmt.Fprintf(w, "Printer\t%s\n", device(st.Printer))
 	for i := range st.Board {
@@ -338,6 +339,22 @@ func printStatus(out io.Writer, st control.Status) error {
 	return printBlocks(out, st)
 }
 
+// printCounter says who may pay, and that nothing is recorded while people are trained.
+func printCounter(w io.Writer, st control.Status) {
+	switch x := st.Session; {
+	case !st.SignOn:
+	case x == nil:
+		fmt.Fprintln(w, "Operator\tnobody is signed on, nothing is paid: terminalctl sign-on OPERATOR")
+	case x.Locked:
+		fmt.Fprintf(w, "Operator\t%s, counter LOCKED: terminalctl unlock\n", x.Operator)
+	default:
+		fmt.Fprintf(w, "Operator\t%s, since %s\n", x.Operator, x.Since.Local().Format(withZone))
+	}
+	if st.Training {
+		fmt.Fprintln(w, "Training\tON: payments are played, nothing is recorded")
+	}
+}
+
 // printQuota says what the blocks take and which are not here, one line for each that
 // this terminal has packs of.
 func printQuota(w io.Writer, l *control.Link) {
@@ -376,6 +393,9 @@ func whyMissing(why string) string {
 func printBlocks(out io.Writer, st control.Status) error {
 	if len(st.Blocks) == 0 {
 		fmt.Fprintln(out, "No block lies here: every ticket is an unknown game. Bring one with terminalctl manifest import.")
+		if len(st.Damaged) == 0 {
+			return nil
+		}
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "GAME\tCODE\tEMISSION\tBLOCK\tTICKETS\tSTATE")

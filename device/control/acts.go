@@ -3,6 +3,7 @@ package control
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"grattoir/device/terminal"
@@ -116,6 +117,7 @@ func (s *server) refuse(w http.ResponseWriter, err error) {
 	var d *terminal.Denied
 	if errors.As(err, &d) {
 		f.Code, f.Clerk, f.Technician = d.Code, d.Clerk(s.opt.Language), d.Technician
+		f.Error = strings.TrimPrefix(f.Error, d.Code+": ") // the code is said beside it
 	}
 	write(w, http.StatusConflict, f)
 }

@@ -227,8 +227,10 @@ func (c *Client) send(ctx context.Context, method, path string, body any) ([]byt
 	case "needs":
 		return text, terminal.ErrNeeds
 	}
-	if f.Error == terminal.ErrNoStaff.Error() {
-		return nil, terminal.ErrNoStaff
+	for _, known := range []error{terminal.ErrNoStaff, terminal.ErrManager} {
+		if f.Error == known.Error() {
+			return nil, known
+		}
 	}
 	if f.Code != "" {
 		return nil, &terminal.Denied{Fault: terminal.Fault{Code: f.Code, ClerkFR: f.Clerk, ClerkEN: f.Clerk, Technician: f.Technician}, Err: errors.New(f.Error)}

@@ -72,6 +72,8 @@ func (d *Denied) Unwrap() error { return d.Err }
 var (
 	// ErrNoStaff means a terminal whose configuration has no sign-on.
 	ErrNoStaff = errors.New("this terminal has no sign-on: set sign_on = true in its configuration")
+	// ErrManager means an act that somebody else must allow, and nobody was named.
+	ErrManager = errors.New("a manager must allow this, with his PIN: nobody was named")
 	// ErrBusy means that the counter is in the middle of something else.
 	ErrBusy = errors.New("the counter is busy with something else")
 )
@@ -90,6 +92,9 @@ func (t *Terminal) acting() (string, error) {
 func (t *Terminal) approve(ctx context.Context, act Approval, about string, by Credentials) (string, error) {
 	if t.opt.Staff == nil {
 		return t.opt.Operator, nil
+	}
+	if by.Operator == "" {
+		return "", ErrManager // an empty PIN would be called a wrong one
 	}
 	return t.opt.Staff.Approve(ctx, act, about, by)
 }

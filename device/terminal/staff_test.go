@@ -249,6 +249,18 @@ func TestBatchPaysEachTicketByItsOwnClaimAndOneTotal(t *testing.T) {
 	}
 }
 
+// TestActWithoutAManagerSaysThatOneIsMissing: an empty PIN is not called a wrong one, and no
+// try is counted for it.
+func TestActWithoutAManagerSaysThatOneIsMissing(t *testing.T) {
+	c, _ := signing(t)
+	if err := c.SetTraining(ctx, true, terminal.Credentials{}); !errors.Is(err, terminal.ErrManager) {
+		t.Errorf("training: %v", err)
+	}
+	if _, err := c.Close(ctx, validate.DayClosing, terminal.Credentials{}); !errors.Is(err, terminal.ErrManager) {
+		t.Errorf("Z of the day: %v", err)
+	}
+}
+
 // TestTicketOfAPaidBatchAsksForNoMoreMoney: the counter shows the last ticket of a batch
 // while it is paid, and the total is what was paid, not what was asked for.
 func TestTicketOfAPaidBatchAsksForNoMoreMoney(t *testing.T) {
