@@ -171,16 +171,20 @@ func reprintCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "reprint NUMBER",
-		Short:   "Print another copy of a slip, marked DUPLICATA",
+		Short:   "Print another copy of a slip, marked DUPLICATA, or of a closing",
 		Example: `  terminalctl reprint 1-000017`,
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := control.ParseNumber(args[0]); err != nil {
 				return cli.Exit(cli.Usage, err)
 			}
-			r, err := newClient(socket).Reprint(cmd.Context(), args[0])
+			client := newClient(socket)
+			r, err := client.Reprint(cmd.Context(), args[0])
 			if err != nil {
-				return err
+				if z, none := client.ReprintClosing(cmd.Context(), args[0]); none == nil {
+					return saidClosing(cmd.OutOrStdout(), z, asJSON)
+				}
+				return deny(err)
 			}
 			if asJSON {
 				return cli.JSON(cmd.OutOrStdout(), r)
@@ -192,6 +196,14 @@ func reprintCommand() *cobra.Command {
 	socketFlag(cmd, &socket)
 	jsonFlag(cmd, &asJSON)
 	return cmd
+}
+
+func saidClosing(out io.Writer, z validate.Closing, asJSON bool) error {
+	if asJSON {
+		return cli.JSON(out, z)
+	}
+	_, err := fmt.Fprintf(out, "%s: the closing of the %s, number %d, is being printed again\n", z.Entry, z.Kind, z.Number)
+	return err
 }
 
 func lastCommand() *cobra.Command {

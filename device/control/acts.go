@@ -91,6 +91,7 @@ func (s *server) acts(mux *http.ServeMux) {
 	mux.HandleFunc("POST /v1/lock", s.lock)
 	mux.HandleFunc("POST /v1/unlock", s.unlock)
 	mux.HandleFunc("POST /v1/closing", s.closing)
+	mux.HandleFunc("POST /v1/closing/reprint", s.reprintClosing)
 	mux.HandleFunc("POST /v1/reverse", s.reverse)
 	mux.HandleFunc("POST /v1/training", s.training)
 	mux.HandleFunc("GET /v1/history", s.history)
@@ -171,6 +172,20 @@ func (s *server) closing(w http.ResponseWriter, r *http.Request) {
 		s.opt.Terminal.PrintClosing(x)
 	}
 	s.done(w, x, err)
+}
+
+func (s *server) reprintClosing(w http.ResponseWriter, r *http.Request) {
+	var q reprintRequest
+	if !read(w, r, &q) {
+		return
+	}
+	n, err := ParseNumber(q.Number)
+	if err != nil {
+		fail(w, http.StatusBadRequest, err)
+		return
+	}
+	c, err := s.opt.Terminal.ReprintClosing(r.Context(), n)
+	s.done(w, c, err)
 }
 
 func (s *server) reverse(w http.ResponseWriter, r *http.Request) {

@@ -132,6 +132,11 @@ func (c *Client) Reprint(ctx context.Context, number string) (Receipt, error) {
 	return call[Receipt](ctx, c, "POST", "/v1/reprint", reprintRequest{number})
 }
 
+// ReprintClosing prints the slip of a Z again.
+func (c *Client) ReprintClosing(ctx context.Context, number string) (validate.Closing, error) {
+	return call[validate.Closing](ctx, c, "POST", "/v1/closing/reprint", reprintRequest{number})
+}
+
 // Rescan makes the daemon look for new manifests.
 func (c *Client) Rescan(ctx context.Context) (Status, error) {
 	return call[Status](ctx, c, "POST", "/v1/rescan", struct{}{})

@@ -243,7 +243,18 @@ func (t *Terminal) printClosing(c validate.Closing) {
 	t.wakePrinting()
 }
 
-// PrintClosing prints the slip of a closing again, by its ledger number, or an X's.
+// ReprintClosing prints the slip of a Z again: paper that ran out, or a stop, may have cut
+// it off. It hands out no money, and its ledger number tells it from every other Z.
+func (t *Terminal) ReprintClosing(ctx context.Context, n validate.EntryNumber) (validate.Closing, error) {
+	c, err := t.opt.Ledger.Closing(ctx, n)
+	if err == nil {
+		t.opt.Log.Info("closing printed again", "kind", c.Kind, "number", c.Number, "entry", n)
+		t.printClosing(c)
+	}
+	return c, err
+}
+
+// PrintClosing prints the slip of an X.
 func (t *Terminal) PrintClosing(c validate.Closing) { t.printClosing(c) }
 
 // printClosings prints the closings that wait, after the slips of claims.
@@ -257,7 +268,7 @@ func (t *Terminal) printClosings(ctx context.Context) {
 		next := t.closings[0]
 		t.mu.Unlock()
 		if state, err := t.opt.Printer.PrintClosing(ctx, next); err != nil {
-			t.opt.Log.Warn("slip of a closing", "kind", next.Kind, "number", next.Number, "state", state, "err", err)
+			t.opt.Log.Warn("slip of a closing may not be out: terminalctl reprint its entry", "kind", next.Kind, "number", next.Number, "entry", next.Entry, "state", state, "err", err)
 			if state == validate.Held {
 				return
 			}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"grattoir/device/terminal"
 	"grattoir/device/terminal/terminaltest"
@@ -91,6 +93,50 @@ func TestSignOffClosesTheShiftAndPrintsIt(t *testing.T) {
 	if _, err := c.SignOn(ctx, who("bob", "2580"), 0); err != nil {
 		t.Errorf("the next shift: %v", err)
 	}
+}
+
+// TestClosingIsPrintedAgainByItsLedgerNumber: its slip is not durable, the closing is.
+func TestClosingIsPrintedAgainByItsLedgerNumber(t *testing.T) {
+	c, _ := signing(t)
+	c.runs(t)
+	if _, err := c.SignOn(ctx, who("anne", "4711"), 5000); err != nil {
+		t.Fatal(err)
+	}
+	paid := c.pay(t, c.check(c.ticket(t, 1, 3, 2000)))
+	z, err := c.SignOff(ctx, terminal.Credentials{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := c.ReprintClosing(ctx, z.Entry)
+	if err != nil || again.Number != z.Number {
+		t.Fatalf("%+v %v", again, err)
+	}
+	c.until(t, func() bool { return len(c.printer.Closings()) == 2 })
+	if _, err := c.ReprintClosing(ctx, paid.Receipt.Number); !errors.Is(err, terminaltest.ErrNotFound) {
+		t.Errorf("a payment printed as a closing: %v", err)
+	}
+}
+
+// TestStopWaitsForTheSlipOfAClosing: the day's end is when a terminal is switched off.
+func TestStopWaitsForTheSlipOfAClosing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := signing(t)
+		if _, err := c.Close(ctx, validate.DayClosing, who("max", "9073")); err != nil {
+			t.Fatal(err)
+		}
+		drained := make(chan time.Time, 1)
+		go func() { c.Drain(ctx); drained <- time.Now() }()
+		synctest.Wait()
+		if len(drained) > 0 {
+			t.Fatal("stopped with the closing's slip still to print")
+		}
+		began := time.Now()
+		stop := c.runs(t)
+		if at := <-drained; at.After(began) || len(c.printer.Closings()) != 1 {
+			t.Errorf("waited until %v, %d slips", at.Sub(began), len(c.printer.Closings()))
+		}
+		stop()
+	})
 }
 
 // until waits for a condition that changes with the counter's or the printer's state.

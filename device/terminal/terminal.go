@@ -60,6 +60,8 @@ type Ledger interface {
 	OpenShift(ctx context.Context, operator string, float money.Amount, currency string) (validate.Shift, error)
 	X(ctx context.Context, kind validate.ClosingKind) (validate.Closing, error)
 	Z(ctx context.Context, kind validate.ClosingKind, operator string) (validate.Closing, error)
+	// Closing returns the Z of an entry.
+	Closing(ctx context.Context, n validate.EntryNumber) (validate.Closing, error)
 	RequestReversal(ctx context.Context, r validate.Reversal) (validate.Reversal, error)
 	Training() bool
 	SetTraining(ctx context.Context, on bool, operator string) error
