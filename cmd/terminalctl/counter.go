@@ -187,7 +187,9 @@ func lockCommand() *cobra.Command {
 		Short:   "Lock the counter: tickets are checked, nothing is paid",
 		Example: `  terminalctl lock`,
 		Args:    cli.Args(cobra.NoArgs),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return deny(newClient(socket).Lock(cmd.Context())) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return said(cmd, "the counter is locked", newClient(socket).Lock(cmd.Context()))
+		},
 	}
 	socketFlag(cmd, &socket)
 	return cmd
