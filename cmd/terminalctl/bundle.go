@@ -52,6 +52,9 @@ it. Nothing is sent anywhere.`,
 			if err != nil {
 				return err
 			}
+			if p.broken != nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "terminalctl: the bundle lacks what the configuration names (is it another --config?): %v\n", p.broken)
+			}
 			a, err := saveBundle(b, out, p.config.Name, time.Now())
 			if err != nil {
 				return err

@@ -23,7 +23,7 @@ import (
 // through the daemon's socket; PINs are typed without echo or read from --pin-file.
 
 func identityFlag(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVar(path, "identity", "", "`file` with the winner's identity as JSON, - for standard input: surname, first_names, born, birth_place, address, document, number, issued_by, valid_to")
+	cmd.Flags().StringVar(path, "identity", "", "`file` with the winner's identity as JSON, - for standard input: surname, first_names, born (1970-02-03), birth_place, address, document (identity-card, passport, residence-permit or driving-licence), number, issued_by, valid_to")
 }
 
 // maxIdentity bounds a file with an identity.

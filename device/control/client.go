@@ -207,6 +207,9 @@ func (c *Client) send(ctx context.Context, method, path string, body any) ([]byt
 		return nil, err
 	}
 	res, err := c.http.Do(req)
+	if errors.Is(ctx.Err(), context.Canceled) { // not the daemon's silence
+		return nil, fmt.Errorf("given up, and the daemon may do it all the same (terminalctl history says): %w", context.Cause(ctx))
+	}
 	if err != nil {
 		var cause *url.Error
 		if errors.As(err, &cause) {

@@ -197,6 +197,16 @@ func TestClientSaysThatNoDaemonAnswers(t *testing.T) {
 	}
 }
 
+// TestRequestThatIsGivenUpBlamesNotTheDaemon: Ctrl-C in a self-test is no dead daemon.
+func TestRequestThatIsGivenUpBlamesNotTheDaemon(t *testing.T) {
+	d := serve(t)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errors.New("interrupt"))
+	if _, err := d.Status(ctx); err == nil || errors.Is(err, ErrNoDaemon) || !strings.Contains(err.Error(), "given up") || !strings.Contains(err.Error(), "interrupt") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestLedgerNumberIsReadAsTheSlipShowsIt(t *testing.T) {
 	n := validate.EntryNumber{Epoch: 3, Seq: 1234567}
 	if got, err := ParseNumber(n.String()); err != nil || got != n {

@@ -151,7 +151,8 @@ func (t *Terminal) openShift(ctx context.Context, s Session) (validate.Shift, er
 	return t.opt.Ledger.OpenShift(ctx, s.Operator, s.Float, s.Currency)
 }
 
-// SignOff ends the shift with its Z, then the session. With credentials a manager ends
+// SignOff ends the shift with its Z, then the session; a batch that is open is given up,
+// or the next operator's tickets would join it. With credentials a manager ends
 // the session of somebody who has left.
 func (t *Terminal) SignOff(ctx context.Context, manager Credentials) (validate.Closing, error) {
 	if t.opt.Staff == nil {
@@ -179,6 +180,8 @@ func (t *Terminal) SignOff(ctx context.Context, manager Credentials) (validate.C
 		return z, err
 	}
 	t.opt.Step("shift-closed")
+	// What this customer's tickets are worth the next one at the counter finds out anew.
+	t.change(func(s *State) { s.Batch, s.View = nil, View{Stage: Idle, At: t.opt.Now()} })
 	t.printClosing(z)
 	_, err = end(ctx)
 	t.opt.Log.Info("sign-off", "operator", operator, "shift", z.Number, "err", err)

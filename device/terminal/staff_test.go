@@ -95,6 +95,20 @@ func TestSignOffClosesTheShiftAndPrintsIt(t *testing.T) {
 	}
 }
 
+func TestSignOffLeavesNoTicketAndNoBatchToTheNextOperator(t *testing.T) {
+	c, _ := signing(t)
+	if _, err := c.SignOn(ctx, who("anne", "4711"), 0); err != nil {
+		t.Fatal(err)
+	}
+	c.collect(t, 2000, 500)
+	if _, err := c.SignOff(ctx, terminal.Credentials{}); err != nil {
+		t.Fatal(err)
+	}
+	if s, _ := c.State(); s.Batch != nil || s.View.Stage != terminal.Idle {
+		t.Errorf("the counter shows %s, batch %v", s.View.Stage, s.Batch != nil)
+	}
+}
+
 // TestClosingIsPrintedAgainByItsLedgerNumber: its slip is not durable, the closing is.
 func TestClosingIsPrintedAgainByItsLedgerNumber(t *testing.T) {
 	c, _ := signing(t)
