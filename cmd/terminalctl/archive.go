@@ -2,16 +2,12 @@ package main
 
 import (
 	"bufio"
-	"crypto/ecdsa"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/mod/sumdb/note"
 
 	"grattoir/cmd/internal/cli"
 	"grattoir/sync/ledger"
@@ -138,8 +134,7 @@ type archiveProofAnswer struct {
 }
 
 func archiveVerifyCommand() *cobra.Command {
-	var central string
-	var device []string
+	var flags keyFlags
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "verify FILE",
@@ -151,7 +146,7 @@ them the file is only shown to fit itself, and the exit status is 3.`,
 		Example: `  terminalctl archive verify T-0001-2026.tar --device-key device.pem --central-key central.pub`,
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			keys, err := archiveKeys(device, central)
+			keys, err := flags.read()
 			if err != nil {
 				return err
 			}
@@ -167,8 +162,7 @@ them the file is only shown to fit itself, and the exit status is 3.`,
 			return printProof(cmd, p, asJSON)
 		},
 	}
-	cmd.Flags().StringArrayVar(&device, "device-key", nil, "the terminal's public key or certificate, a PEM `file`; again for those of earlier enrolments")
-	cmd.Flags().StringVar(&central, "central-key", "", "central's public key, a `file` in note format")
+	flags.add(cmd)
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
@@ -201,70 +195,4 @@ func printProof(cmd *cobra.Command, p ledger.ArchiveProof, asJSON bool) error {
 		fmt.Fprintln(out, "central has NOT countersigned it: the archive was made before central had answered")
 	}
 	return cli.Exit(code, nil)
-}
-
-// maxKeyFile bounds the file of a public key, in bytes.
-const maxKeyFile = 64 << 10
-
-// archiveKeys reads the keys that signatures are verified with.
-func archiveKeys(device []string, central string) (ledger.Keys, error) {
-	var k ledger.Keys
-	for _, path := range device {
-		key, err := readDeviceKey(path)
-		if err != nil {
-			return k, cli.Usagef("--device-key %s: %w", path, err)
-		}
-		k.Device = append(k.Device, key)
-	}
-	if central != "" {
-		text, err := cli.ReadPublicKey(central)
-		if err != nil {
-			return k, cli.Usagef("--central-key: %w", err)
-		}
-		v, err := note.NewVerifier(text)
-		if err != nil {
-			return k, err
-		}
-		k.Central = note.VerifierList(v)
-	}
-	return k, nil
-}
-
-// readDeviceKey reads a P-256 key, or the one in a certificate.
-func readDeviceKey(path string) (*ecdsa.PublicKey, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > maxKeyFile {
-		return nil, fmt.Errorf("%d bytes: no key is as long", info.Size())
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, errors.New("no PEM text in it")
-	}
-	var found any
-	switch block.Type {
-	case "PUBLIC KEY":
-		found, err = x509.ParsePKIXPublicKey(block.Bytes)
-	case "CERTIFICATE":
-		var cert *x509.Certificate
-		if cert, err = x509.ParseCertificate(block.Bytes); err == nil {
-			found = cert.PublicKey
-		}
-	default:
-		return nil, fmt.Errorf("it holds a %.40s, want a PUBLIC KEY or a CERTIFICATE", block.Type)
-	}
-	if err != nil {
-		return nil, err
-	}
-	key, ok := found.(*ecdsa.PublicKey)
-	if !ok {
-		return nil, errors.New("its key is no ECDSA key")
-	}
-	return key, nil
 }

@@ -309,3 +309,11 @@ func TestEveryConfigurationKeyIsToldOrKept(t *testing.T) {
 		}
 	}
 }
+
+func TestBundleTellsCentralsHostAlone(t *testing.T) {
+	var c configs.Terminal
+	c.Central.URL = "https://max@central.example:8443/path?word=x"
+	if got := configFacts(c)["central.url"]; got != "https://central.example:8443" {
+		t.Errorf("%v", got)
+	}
+}

@@ -104,7 +104,7 @@ func printReport(out io.Writer, r health.Report) error {
 	case r.Unseen > 0:
 		fmt.Fprintf(&b, "nothing found, but %d of %d could not be seen\n", r.Unseen, len(r.Checks))
 	default:
-		fmt.Fprintf(&b, "all is well: %d checks\n", len(r.Checks))
+		fmt.Fprintf(&b, "all is well: %s\n", counted(len(r.Checks)))
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
@@ -121,4 +121,11 @@ func mark(s health.State) string {
 		return "-"
 	}
 	return string(s)
+}
+
+func counted(checks int) string {
+	if checks == 1 {
+		return "1 check"
+	}
+	return fmt.Sprintf("%d checks", checks)
 }

@@ -46,7 +46,7 @@ func TestScripts(t *testing.T) {
 			chips, err := filepath.Glob("/dev/gpiochip*")
 			return len(chips) > 0, err
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "flip": flip, "status": status, "paid": paid, "till": till, "noted": noted, "cutaudit": cutAudit,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "flip": flip, "status": status, "paid": paid, "till": till, "signed": signed, "hold": hold, "payT1": payT1, "noted": noted, "cutaudit": cutAudit,
 			"counter": openCounter, "answers": answers, "device": device, "locked": locked},
 	})
 }

@@ -93,6 +93,9 @@ func TestSlipsCodeIsReadOffThePictureAndProven(t *testing.T) {
 	duplicata.Copies = 3
 	for _, p := range papers(t) {
 		for name, r := range map[string]validate.Receipt{"duplicata": duplicata, "longest": longest()} {
+			if name == "longest" && p.Columns > 32 {
+				continue // its code is the same and has more room
+			}
 			st := tabac(money.French)
 			var key proof.Key
 			st.Sign, key = signer(t, r.Terminal)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"grattoir/device/printer"
 	"grattoir/device/sim"
@@ -144,17 +143,5 @@ func TestRecoveryIsRefusedWhereThereIsNone(t *testing.T) {
 		if err := f(t.Context()); err == nil || !strings.Contains(err.Error(), "off") {
 			t.Errorf("%s on a model without it: %v", name, err)
 		}
-	}
-}
-
-// TestPrinterSwitchedOffAndOnWhileHeldIsUnknown: its buffer is empty, so a model that would
-// tell never tells, and its silence is not "sent": somebody must look for the slip.
-func TestPrinterSwitchedOffAndOnWhileHeldIsUnknown(t *testing.T) {
-	b, p := heldForPaper(t, "epson-tm-t20", func(c *printer.Config) { c.Grace = 50 * time.Millisecond })
-	b.paper.PowerCycle()
-	b.paper.LoadPaper(0)
-	p.told(printer.StateSending)
-	if err := p.ended(printer.StateUnknown); err == nil || !strings.Contains(err.Error(), "switched off") {
-		t.Errorf("got %v", err)
 	}
 }

@@ -89,7 +89,7 @@ func (s *Slip) DataMatrix(data string) {
 }
 
 // Logo adds a picture, centred and dithered to black and white. One pixel is one
-// dot; a picture wider than the paper makes Encode and PNG fail.
+// dot; a picture wider than the text or higher than 1024 dots makes Encode and PNG fail.
 func (s *Slip) Logo(picture image.Image) {
 	s.blocks = append(s.blocks, block{kind: logoBlock, logo: picture})
 }
@@ -292,7 +292,7 @@ func cutAt(s string, n int) int {
 func width(s string) int { return utf8.RuneCountInString(s) }
 
 func flat(s string) string {
-	return strings.NewReplacer("\n", " ", glue, " ").Replace(s)
+	return strings.ReplaceAll(strings.ReplaceAll(s, "\n", " "), glue, " ")
 }
 
 // glue is the one no-break space left after tidy.

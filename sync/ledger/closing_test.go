@@ -318,6 +318,37 @@ func perpetualOf(c validate.Closing, currency string) validate.Perpetual {
 	return validate.Perpetual{Currency: currency}
 }
 
+// step does one act or another, and gives the number that it drew for it.
+func (tl *till) step(rt *rapid.T) int {
+	n := rapid.IntRange(0, 1000).Draw(rt, "n")
+	switch rapid.SampledFrom([]string{"pay", "pay", "pay", "ask", "answer", "reprint", "shift", "z", "z", "clock", "reopen", "training", "audit"}).Draw(rt, "act") {
+	case "pay":
+		amount := rapid.SampledFrom([]money.Amount{100, 1000, 1001, 5000, 30_000, 200_000, 200_001}).Draw(rt, "amount")
+		tl.pay(rt, tl.newKey(byte(1+n%4)), 0, amount, []string{"EUR", "EUR", "XPF"}[n%3])
+	case "ask":
+		tl.ask(rt, n)
+	case "answer":
+		tl.answer(rt, n%3 > 0)
+	case "reprint":
+		tl.reprint(rt, n, n%2 == 0)
+	case "shift":
+		tl.begin(rt, money.Amount(n)*100)
+	case "z":
+		tl.z(rt, validate.ClosingKinds()[n%4])
+	case "clock":
+		tl.clock = rapid.SampledFrom([]time.Time{time.Unix(0, 0), noon.AddDate(20, 0, 0), noon.Add(-time.Hour), {}}).Draw(rt, "clock")
+	case "reopen":
+		tl.restart()
+	case "audit":
+		tl.audits = []AuditHead{auditHead("operators", int64(1+n))}
+	case "training":
+		if err := errors.Join(tl.l.SetTraining(context.Background(), true, "marie"), tl.l.SetTraining(context.Background(), false, "marie")); err != nil {
+			rt.Fatal(err)
+		}
+	}
+	return n
+}
+
 // TestAnySequenceOfActsSumsRight: whatever is done in whatever order, with restarts and a
 // clock that jumps between, each period comes to what a plain list of the acts comes to,
 // and the days are what the perpetual total grew by.
@@ -326,32 +357,7 @@ func TestAnySequenceOfActsSumsRight(t *testing.T) {
 		tl := newTill(t)
 		steps := rapid.IntRange(5, 30).Draw(rt, "steps")
 		for range steps {
-			n := rapid.IntRange(0, 1000).Draw(rt, "n")
-			switch rapid.SampledFrom([]string{"pay", "pay", "pay", "ask", "answer", "reprint", "shift", "z", "z", "clock", "reopen", "training", "audit"}).Draw(rt, "act") {
-			case "pay":
-				amount := rapid.SampledFrom([]money.Amount{100, 1000, 1001, 5000, 30_000, 200_000, 200_001}).Draw(rt, "amount")
-				tl.pay(rt, tl.newKey(byte(1+n%4)), 0, amount, []string{"EUR", "EUR", "XPF"}[n%3])
-			case "ask":
-				tl.ask(rt, n)
-			case "answer":
-				tl.answer(rt, n%3 > 0)
-			case "reprint":
-				tl.reprint(rt, n, n%2 == 0)
-			case "shift":
-				tl.begin(rt, money.Amount(n)*100)
-			case "z":
-				tl.z(rt, validate.ClosingKinds()[n%4])
-			case "clock":
-				tl.clock = rapid.SampledFrom([]time.Time{time.Unix(0, 0), noon.AddDate(20, 0, 0), noon.Add(-time.Hour), {}}).Draw(rt, "clock")
-			case "reopen":
-				tl.restart()
-			case "audit":
-				tl.audits = []AuditHead{auditHead("operators", int64(1+n))}
-			case "training":
-				if err := errors.Join(tl.l.SetTraining(context.Background(), true, "marie"), tl.l.SetTraining(context.Background(), false, "marie")); err != nil {
-					rt.Fatal(err)
-				}
-			}
+			n := tl.step(rt)
 			tl.checkX(rt, validate.ClosingKinds()[n/4%4])
 		}
 		tl.verify(rt)

@@ -261,8 +261,11 @@ func (x *exporter) slips(epoch, from, to int64) (map[int64][]byte, error) {
 
 // signatures writes those over an entry that is in the export.
 func (x *exporter) signatures(terminal string, m marks) error {
-	if m.ack != nil && m.acked > 0 && x.r.has(validate.EntryNumber{Epoch: m.head.Epoch, Seq: m.acked}) {
-		if err := x.line(exportLine{Ack: &exportAck{m.ack.Note}}); err != nil {
+	for _, a := range m.acks {
+		if a.Position.Seq == 0 || !x.r.has(validate.EntryNumber{Epoch: m.head.Epoch, Seq: a.Position.Seq}) {
+			continue
+		}
+		if err := x.line(exportLine{Ack: &exportAck{a.Note}}); err != nil {
 			return err
 		}
 	}

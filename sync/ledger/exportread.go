@@ -3,6 +3,7 @@ package ledger
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -36,13 +37,14 @@ type sink interface {
 }
 
 // VerifyExport reads an export and verifies it as Prove does a ledger, without one. A part
-// of a journal is verified as a part: its first entry's prev is believed.
-func VerifyExport(r io.Reader, k Keys) (Proof, error) {
-	return readExport(r, k, nil)
+// of a journal is verified as a part: its first entry's prev is believed, and its closings
+// are not added up.
+func VerifyExport(ctx context.Context, r io.Reader, k Keys) (Proof, error) {
+	return readExport(ctx, r, k, nil)
 }
 
-func readExport(r io.Reader, k Keys, to sink) (Proof, error) {
-	x := exportReader{in: bufio.NewReaderSize(r, maxExportLine), sum: sha256.New(), keys: k, to: to, hashes: map[validate.EntryNumber]Hash{}}
+func readExport(ctx context.Context, r io.Reader, k Keys, to sink) (Proof, error) {
+	x := exportReader{ctx: ctx, closings: newCloseChecker(nil, len(migrations)), in: bufio.NewReaderSize(r, maxExportLine), sum: sha256.New(), keys: k, to: to, hashes: map[validate.EntryNumber]Hash{}}
 	if err := x.read(); err != nil {
 		return x.proof, fmt.Errorf("line %d: %w", x.lines+1, err)
 	}
@@ -51,18 +53,20 @@ func readExport(r io.Reader, k Keys, to sink) (Proof, error) {
 
 // exportReader reads an export.
 type exportReader struct {
+	ctx   context.Context
 	in    *bufio.Reader
 	sum   hash.Hash
 	lines int64
 	keys  Keys
 	to    sink // nil for none
 
-	header exportHeader
-	proof  Proof
-	last   validate.EntryNumber // entry read last
-	prev   Hash
-	hashes map[validate.EntryNumber]Hash // what signatures may be over
-	marks  []marks                       // by epoch
+	closings *closeChecker
+	header   exportHeader
+	proof    Proof
+	last     validate.EntryNumber // entry read last
+	prev     Hash
+	hashes   map[validate.EntryNumber]Hash // what signatures may be over
+	marks    []marks                       // by epoch
 }
 
 func (x *exportReader) read() error {
@@ -161,7 +165,7 @@ func (x *exportReader) begin(l exportLine) error {
 		return fmt.Errorf("%w: no entries from %d-%d to %d-%d", ErrExport, h.From.Epoch, h.From.Seq, h.To.Epoch, h.To.Seq)
 	}
 	x.header = h
-	x.proof.Head.Epoch = h.Epoch
+	x.proof.Head.Epoch, x.proof.Terminal = h.Epoch, h.Terminal
 	if x.to == nil {
 		return nil
 	}
@@ -171,6 +175,9 @@ func (x *exportReader) begin(l exportLine) error {
 // entries reads as many as the header says.
 func (x *exportReader) entries() error {
 	for range x.header.Entries {
+		if err := x.ctx.Err(); err != nil {
+			return err
+		}
 		line, err := x.next()
 		if err != nil {
 			return err
@@ -187,6 +194,12 @@ func (x *exportReader) entries() error {
 		x.last, x.prev = validate.EntryNumber{Epoch: e.Epoch, Seq: e.Seq}, own
 		x.hashes[x.last] = own
 		x.proof.Entries++
+		if x.header.Whole { // a part does not show what its first closing sums up
+			if err := x.closings.entry(x.ctx, e); err != nil {
+				return fmt.Errorf("%w: entry %v: %w", ErrExport, x.last, err)
+			}
+			x.proof.Closings = x.closings.closings
+		}
 		x.epoch(e.Epoch).head = Head{e.Epoch, e.Seq, own}
 		var slip []byte
 		if e.Kind == KindClaim {
@@ -280,10 +293,11 @@ func (x *exportReader) ack(signed string) error {
 		return fmt.Errorf("%w: central signed entry %d-%d of %.64q with another hash, or it is not here", ErrDamaged, a.Position.Epoch, a.Position.Seq, a.Terminal)
 	}
 	m := x.epoch(a.Position.Epoch)
-	if m.ack != nil {
-		return fmt.Errorf("%w: two notes of central's for one epoch", ErrExport)
+	if a.Position.Seq < m.acked || len(m.heads) > 0 {
+		return fmt.Errorf("%w: central's notes are out of order", ErrExport)
 	}
-	m.acked, m.ack = a.Position.Seq, &a
+	m.acked, m.noted = a.Position.Seq, true
+	m.keep(a)
 	return nil
 }
 

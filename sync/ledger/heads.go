@@ -113,7 +113,8 @@ type Keys struct {
 // journal epoch in order; the last is the current one.
 type Proof struct {
 	Check
-	Epochs []EpochProof
+	Terminal string
+	Epochs   []EpochProof
 }
 
 // EpochProof is how far signatures reach in one journal epoch.
@@ -156,7 +157,7 @@ func (l *Ledger) Prove(ctx context.Context, k Keys) (Proof, error) {
 
 func prove(ctx context.Context, q querier, steps [][]string, k Keys) (Proof, error) {
 	w, err := verify(ctx, q, steps)
-	p := Proof{Check: w.check}
+	p := Proof{Check: w.check, Terminal: w.terminal}
 	if err != nil {
 		return p, err
 	}
@@ -174,8 +175,16 @@ func prove(ctx context.Context, q querier, steps [][]string, k Keys) (Proof, err
 type marks struct {
 	head  Head // the epoch's newest entry
 	heads []SignedHead
-	acked int64 // where the mark stands
-	ack   *wire.Ack
+	acked int64      // where the mark stands
+	acks  []wire.Ack // in order; where the mark has its note, the last is the mark's
+	noted bool       // it has
+}
+
+// keep takes a note that is kept, unless it is the one before.
+func (m *marks) keep(a wire.Ack) {
+	if n := len(m.acks); n == 0 || m.acks[n-1].Note != a.Note {
+		m.acks = append(m.acks, a)
+	}
 }
 
 // readMarks reads what is kept, from files of every version.
@@ -183,6 +192,9 @@ func readMarks(ctx context.Context, q querier, version int, epoch int64) (marks,
 	m := marks{head: Head{Epoch: epoch}}
 	if version < 2 { // before signatures were kept
 		err := q.QueryRowContext(ctx, "SELECT coalesce(max(seq), 0) FROM acks WHERE epoch = ?", epoch).Scan(&m.acked)
+		return m, err
+	}
+	if err := m.readYears(ctx, q, version); err != nil {
 		return m, err
 	}
 	if err := m.readAck(ctx, q); err != nil {
@@ -205,6 +217,34 @@ func readMarks(ctx context.Context, q querier, version int, epoch int64) (marks,
 		m.heads = append(m.heads, h)
 	}
 	return m, rows.Err()
+}
+
+// readYears reads the notes that are kept for the closings of years.
+func (m *marks) readYears(ctx context.Context, q querier, version int) error {
+	if version < 3 {
+		return nil
+	}
+	rows, err := q.QueryContext(ctx, "SELECT seq, note FROM countersigned WHERE epoch = ? ORDER BY seq", m.head.Epoch)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var seq int64
+		var text string
+		if err := rows.Scan(&seq, &text); err != nil {
+			return err
+		}
+		ack, err := readNote(text)
+		if err != nil {
+			return err
+		}
+		if ack.Position.Epoch != m.head.Epoch || ack.Position.Seq != seq {
+			return fmt.Errorf("the note kept for a year's entry %d-%d is of another", m.head.Epoch, seq)
+		}
+		m.keep(ack)
+	}
+	return rows.Err()
 }
 
 // readAck reads the mark and its note, which must say the same: a mark set higher would
@@ -233,7 +273,8 @@ func (m *marks) readAck(ctx context.Context, q querier) error {
 	if p := ack.Position; p.Epoch != m.head.Epoch || p.Seq != m.acked || timeText(ack.Time) != at || ack.AllowanceClaims != claims || ack.AllowanceMinor != minor {
 		return fmt.Errorf("the mark of what central holds is not what central signed for entry %d-%d", p.Epoch, p.Seq)
 	}
-	m.ack = &ack
+	m.keep(ack)
+	m.noted = true
 	return rows.Err()
 }
 
@@ -258,17 +299,19 @@ func (m marks) wanted() (map[int64]Hash, error) {
 	for _, h := range m.heads {
 		list[h.Seq] = h.Hash
 	}
-	if m.ack == nil || m.acked == 0 {
-		return list, nil
+	for _, a := range m.acks {
+		seq := a.Position.Seq
+		raw, err := hex.DecodeString(a.Position.Hash)
+		if err != nil || len(raw) != sha256.Size {
+			return nil, fmt.Errorf("central signed entry %d-%d with no hash", m.head.Epoch, seq)
+		}
+		if own, both := list[seq]; both && own != Hash(raw) {
+			return nil, fmt.Errorf("different entries %d-%d were signed", m.head.Epoch, seq)
+		}
+		if seq > 0 { // there is no entry 0
+			list[seq] = Hash(raw)
+		}
 	}
-	raw, err := hex.DecodeString(m.ack.Position.Hash)
-	if err != nil || len(raw) != sha256.Size {
-		return nil, fmt.Errorf("central signed entry %d-%d with no hash", m.head.Epoch, m.acked)
-	}
-	if own, both := list[m.acked]; both && own != Hash(raw) {
-		return nil, fmt.Errorf("central and the device signed different entries %d-%d", m.head.Epoch, m.acked)
-	}
-	list[m.acked] = Hash(raw)
 	return list, nil
 }
 
@@ -283,24 +326,31 @@ func (m marks) prove(terminal string, k Keys) (EpochProof, error) {
 	return e, err
 }
 
-// central verifies central's note.
+// central verifies central's notes.
 func (m marks) central(terminal string, keys note.Verifiers) (Signed, error) {
-	if m.ack == nil {
-		return Signed{Seq: m.acked, Unsigned: m.acked > 0}, nil
+	s := Signed{Seq: m.acked, Unsigned: m.acked > 0 && !m.noted}
+	for _, a := range m.acks {
+		if keys != nil {
+			if err := verifyNote(a, terminal, keys); err != nil {
+				return s, err
+			}
+		}
+		if m.noted {
+			s.Time, s.Verified = a.Time, keys != nil
+		}
 	}
-	s := Signed{Seq: m.acked, Time: m.ack.Time}
-	if keys == nil {
-		return s, nil
-	}
-	n, err := note.Open([]byte(m.ack.Note), keys)
-	if err != nil {
-		return s, fmt.Errorf("%w: central's signature for entry %d-%d does not verify: the note was changed, or it is of a key that was not given: %w", ErrDamaged, m.head.Epoch, s.Seq, err)
-	}
-	if a, err := wire.ParseAck(n.Text); err != nil || a.Terminal != terminal {
-		return s, fmt.Errorf("%w: central signed for terminal %.64q, not for %q: %w", ErrDamaged, a.Terminal, terminal, err)
-	}
-	s.Verified = true
 	return s, nil
+}
+
+func verifyNote(a wire.Ack, terminal string, keys note.Verifiers) error {
+	n, err := note.Open([]byte(a.Note), keys)
+	if err != nil {
+		return fmt.Errorf("%w: central's signature for entry %d-%d does not verify: the note was changed, or it is of a key that was not given: %w", ErrDamaged, a.Position.Epoch, a.Position.Seq, err)
+	}
+	if read, err := wire.ParseAck(n.Text); err != nil || read.Terminal != terminal {
+		return fmt.Errorf("%w: central signed for terminal %.64q, not for %q: %w", ErrDamaged, read.Terminal, terminal, err)
+	}
+	return nil
 }
 
 // device verifies every signature of the device.

@@ -57,7 +57,7 @@ func (l *Ledger) takeOver(ctx context.Context, r io.Reader, o ImportOptions) (Pr
 	}
 	defer func() { _ = tx.Rollback() }()
 	in := intake{ctx: ctx, tx: tx, terminal: l.opt.Terminal, proven: o.Keys.Central != nil}
-	p, err := readExport(r, o.Keys, &in)
+	p, err := readExport(ctx, r, o.Keys, &in)
 	if err != nil {
 		return p, fmt.Errorf("nothing was changed: %w", err)
 	}
@@ -116,12 +116,12 @@ func (in *intake) beside(e Entry, slip []byte) error {
 		return in.claim(e, slip)
 	case KindReprint:
 		return in.reprint(e)
-	case KindClosing:
-		return in.closing(e)
 	case KindReversal:
 		return in.reversal(e)
 	case KindReversalAnswer:
 		return in.answer(e)
+	case KindClosing:
+		return in.closing(e)
 	case KindShiftOpen, KindTraining, KindBlocks, KindArchive, KindAuditHeads:
 		return nil // read from the chain, where verify looks at them
 	}
@@ -147,15 +147,7 @@ func (in *intake) reprint(e Entry) error {
 	if err != nil {
 		return err
 	}
-	return in.exec("UPDATE prints SET copies = ? WHERE epoch = ? AND seq = ?", b.Copy, b.Number.Epoch, b.Number.Seq)
-}
-
-func (in *intake) closing(e Entry) error {
-	c, err := e.Closing()
-	if err != nil {
-		return err
-	}
-	return in.exec("INSERT INTO closings(kind, number, period, epoch, seq) VALUES(?, ?, ?, ?, ?)", c.Kind, c.Number, c.Period, e.Epoch, e.Seq)
+	return in.exec("UPDATE prints SET copies = max(copies, ?) WHERE epoch = ? AND seq = ?", b.Copy, b.Number.Epoch, b.Number.Seq)
 }
 
 func (in *intake) reversal(e Entry) error {
@@ -179,15 +171,26 @@ func (in *intake) answer(e Entry) error {
 	return in.exec("UPDATE reversals SET state = ?, reason = ?, answer_epoch = ?, answer_seq = ? WHERE id = ?", state, b.Reason, e.Epoch, e.Seq, b.Reversal)
 }
 
+func (in *intake) closing(e Entry) error {
+	c, err := e.Closing()
+	if err != nil {
+		return err
+	}
+	return in.exec("INSERT INTO closings(kind, number, period, epoch, seq) VALUES(?, ?, ?, ?, ?)", c.Kind, c.Number, c.Period, e.Epoch, e.Seq)
+}
+
+// signed takes the acknowledgements as if they came now, one after the other, so that
+// what is kept of earlier ones is kept again.
 func (in *intake) signed(m marks) error {
-	if m.ack != nil {
-		if !in.proven {
-			return errors.New("it holds central's acknowledgement, which bounds what may be paid: central's key is needed to verify it")
-		}
-		err := in.exec(`INSERT INTO acks(epoch, seq, time, claims, minor, note) VALUES(?1, ?2, ?3, ?4, ?5, ?6)
-			ON CONFLICT(epoch) DO UPDATE SET seq = ?2, time = ?3, claims = ?4, minor = ?5, note = ?6`,
-			m.head.Epoch, m.acked, timeText(m.ack.Time), m.ack.AllowanceClaims, m.ack.AllowanceMinor, m.ack.Note)
-		if err != nil {
+	if len(m.acks) > 0 && !in.proven {
+		return errors.New("it holds central's acknowledgement, which bounds what may be paid: central's key is needed to verify it")
+	}
+	if err := in.exec("INSERT OR IGNORE INTO acks(epoch, seq) VALUES(?, 0)", m.head.Epoch); err != nil {
+		return err
+	}
+	for _, a := range m.acks {
+		if err := in.exec("UPDATE acks SET seq = ?, time = ?, claims = ?, minor = ?, note = ? WHERE epoch = ?",
+			a.Position.Seq, timeText(a.Time), a.AllowanceClaims, a.AllowanceMinor, a.Note, m.head.Epoch); err != nil {
 			return err
 		}
 	}

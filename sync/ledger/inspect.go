@@ -307,7 +307,7 @@ func (i *Inspection) Close() error {
 		err = i.look.read.Close()
 	}
 	if i.lock != nil {
-		err = errors.Join(err, i.lock.Close())
+		err = errors.Join(err, unlock(i.lock))
 	}
 	if i.private != "" {
 		err = errors.Join(err, os.RemoveAll(i.private))

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"grattoir/validate"
 	"grattoir/validate/money"
 	"grattoir/validate/ticket"
@@ -428,6 +430,31 @@ func TestOpenRefusesWhatIsNotThisTerminalsLedger(t *testing.T) {
 	if _, err := Open(context.Background(), junk); err == nil {
 		t.Error("opened a text file")
 	}
+}
+
+// TestClosedLedgerIsFreeWhileAChildIsBeingStarted: between fork and exec a child has
+// every descriptor of its parent, and with it the lock.
+func TestClosedLedgerIsFreeWhileAChildIsBeingStarted(t *testing.T) {
+	opt := options(t.TempDir())
+	child := func(f *os.File) {
+		t.Helper()
+		fd, err := unix.Dup(int(f.Fd()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Close(fd) })
+	}
+	l := openTest(t, opt)
+	child(l.lock.f)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	i := inspected(t, opt.Path, InPlace)
+	child(i.lock)
+	if err := i.Close(); err != nil {
+		t.Fatal(err)
+	}
+	openTest(t, opt)
 }
 
 func TestNothingIsPaidBelowTheDiskReserve(t *testing.T) {

@@ -326,5 +326,11 @@ func (l *lockFile) release() error {
 	if l == nil {
 		return nil
 	}
-	return l.f.Close()
+	return unlock(l.f)
+}
+
+// unlock gives a lock back and closes its file. Closing alone would leave it held while a
+// child process that is just being started still has the descriptor.
+func unlock(f *os.File) error {
+	return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
 }
