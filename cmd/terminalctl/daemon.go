@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -238,7 +239,7 @@ func lastCommand() *cobra.Command {
 
 // ailing says that a person is needed at the terminal.
 func ailing(s control.Status) bool {
-	for _, f := range []*control.Fault{s.Scanner, s.Printer, s.Ledger, s.Clock, s.Register} {
+	for _, f := range []*control.Fault{s.Scanner, s.Printer, s.Paper, s.Ledger, s.Clock, s.Register} {
 		if f != nil {
 			return true
 		}
@@ -306,7 +307,7 @@ func printStatus(out io.Writer, st control.Status) error {
 	fmt.Fprintf(w, "Page\t%s\n", st.Page)
 	printCounter(w, st)
 	fmt.Fprintf(w, "Scanner\t%s\n", device(st.Scanner))
-	fmt.Fprintf(w, "Printer\t%s\n", device(st.Printer))
+	fmt.Fprintf(w, "Printer\t%s\n", device(cmp.Or(st.Printer, st.Paper)))
 	for i := range st.Board {
 		fmt.Fprintf(w, "Pins\t%s\n", device(&st.Board[i]))
 	}

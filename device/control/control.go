@@ -83,6 +83,7 @@ type Status struct {
 	Unsent     Unsent    `json:"unsent"`
 	Scanner    *Fault    `json:"scanner"` // null when it works
 	Printer    *Fault    `json:"printer"`
+	Paper      *Fault    `json:"paper"`    // what the printer will soon need, null for nothing; it stops no payment
 	Ledger     *Fault    `json:"ledger"`   // what keeps it from taking payments, null for nothing
 	Clock      *Fault    `json:"clock"`    // what is wrong with it, null for nothing; it stops no payment
 	Board      []Fault   `json:"board"`    // what is wrong with lamps, drawer, switches and buttons, worst first; stops no payment
@@ -344,6 +345,7 @@ func (s *server) status(w http.ResponseWriter, _ *http.Request) {
 		st.Session = &Session{x.Operator, x.Name, x.Role, x.Since, x.Locked, int64(x.Float), x.Currency}
 	}
 	st.Scanner, st.Printer, st.Ledger, st.Clock = s.fault(state.Scanner), s.fault(state.Printer), s.fault(state.Ledger), s.fault(state.Clock)
+	st.Paper = s.fault(state.Paper)
 	st.Board = []Fault{}
 	for i := range state.Board {
 		st.Board = append(st.Board, *s.fault(&state.Board[i]))

@@ -60,7 +60,7 @@ func serve(t *testing.T, change ...func(*Options)) daemon {
 
 func (d daemon) ticket(t *testing.T, number int, amount money.Amount) ticket.Code {
 	t.Helper()
-	code, err := ticket.Make(ticket.G40(), "399", 123, uint16(number), fmt.Sprintf("%022d", 987654321000+number))
+	code, err := ticket.Make(ticket.G40(), "399", 123, uint16(number), fmt.Sprintf("%022d", 987654321000+int64(number)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -139,6 +139,14 @@ func (d Desk) Ready() *terminal.Fault {
 	return nil
 }
 
+// Warning is nil, or what will keep slips from being printed soon.
+func (d Desk) Warning() *terminal.Fault {
+	if f := d.Device.Status().Fault; f != nil && !f.Stops {
+		return counterFault(f)
+	}
+	return nil
+}
+
 // Changed is closed at the next change of the printer's status.
 func (d Desk) Changed() <-chan struct{} { return d.Device.Changed() }
 

@@ -295,6 +295,17 @@ func TestAlreadyPaidSaysWhenAndWhere(t *testing.T) {
 	wantAll(t, "paid elsewhere", c.do(t, "GET", "/", nil, nil).Body.String(), "Payé le 28/11/2025 à 12:00", "point de vente Bar du Port, terminal T-7", "information du 28/11 à 11:00", "2-000009")
 }
 
+func TestPaperThatRunsOutSoonIsToldAndPaysOn(t *testing.T) {
+	c := newCounter(t, nil)
+	c.printer.Warn(terminaltest.PaperLow())
+	c.await(t, "the warning", func(s terminal.State) bool { return s.Paper != nil })
+	v := c.check(t, 1, 2000)
+	wantAll(t, "the roll nearly used up", c.press(t, "/pay", v.ID).Body.String(), "P10 Bientôt plus de papier. Préparez un rouleau.", "Reçu")
+	c.printer.Warn(nil)
+	c.await(t, "no warning", func(s terminal.State) bool { return s.Paper == nil })
+	wantNone(t, "a new roll", c.do(t, "GET", "/", nil, nil).Body.String(), "P10")
+}
+
 func TestPaidViewFollowsThePaperAndReprintsOnce(t *testing.T) {
 	c := newCounter(t, nil)
 	c.printer.Pause()

@@ -1,6 +1,7 @@
 package screen
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -304,7 +305,7 @@ func (s *Screen) line(state terminal.State, w *words, l money.Language) []item {
 		data = item{fmt.Sprintf(w.Data, w.moment(date, now, s.opt.Zone)), false}
 	}
 	items := []item{{w.unsent(state.Unsent, s.opt.StandAlone, s.opt.Currency, l, now, s.opt.Zone), false}, data,
-		device(w.PrinterReady, state.Printer, l), device(w.ScannerReady, state.Scanner, l)}
+		device(w.PrinterReady, cmp.Or(state.Printer, state.Paper), l), device(w.ScannerReady, state.Scanner, l)}
 	if state.Ledger != nil {
 		items = append(items, device("", state.Ledger, l))
 	}
