@@ -348,7 +348,11 @@ word. Reasons: paid-by-mistake, wrong-ticket, player-left, other (with --text).`
 			if a.json {
 				return cli.JSON(cmd.OutOrStdout(), r)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "reversal of %s, %s: %s (ledger number %s); the ticket stays paid until central accepts it\n", r.Number, money.Text(r.Amount, r.Currency, money.English, money.Receipt), r.State, r.Entry)
+			until := "until central accepts it"
+			if st, err := newClient(a.socket).Status(cmd.Context()); err == nil && st.StandAlone {
+				until = "for good: this terminal stands alone, and no central answers"
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "reversal of %s, %s: %s (ledger number %s); the ticket stays paid %s\n", r.Number, money.Text(r.Amount, r.Currency, money.English, money.Receipt), r.State, r.Entry, until)
 			return err
 		},
 	}
