@@ -208,13 +208,19 @@ func (p *Progress) Add(n int64) {
 	}
 }
 
-// ReadBounded reads a whole file of at most limit bytes.
+// pipePatience is how long a pipe or a device may take to say what is in it.
+const pipePatience = 5 * time.Second
+
+// ReadBounded reads a whole file of at most limit bytes. A pipe is read too, as a shell
+// gives one, but none can keep the program waiting: with nobody at its other end it is
+// empty, with somebody who says nothing it fails after a while.
 func ReadBounded(name string, limit int64) ([]byte, error) {
-	file, err := os.Open(name)
+	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
+	_ = file.SetReadDeadline(time.Now().Add(pipePatience)) // a regular file has none and needs none
 	text, err := io.ReadAll(io.LimitReader(file, limit+1))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
