@@ -314,7 +314,7 @@ func printStatus(out io.Writer, st control.Status) error {
 	fmt.Fprintf(w, "Ledger\t%s, head %s\n", ledger, st.Head)
 	unsent := fmt.Sprintf("%d payments, %s", st.Unsent.Claims, money.Text(money.Amount(st.Unsent.MoneyMinor), "EUR", money.English, money.Receipt))
 	if !st.Unsent.Oldest.IsZero() {
-		unsent += ", oldest of " + st.Unsent.Oldest.Local().Format(withZone)
+		unsent += ", entries since " + st.Unsent.Oldest.Local().Format(withZone)
 	}
 	if st.StandAlone {
 		unsent += " (this terminal stands alone: nothing is sent)"
