@@ -280,6 +280,6 @@ func (c *Central) serveBlock(w http.ResponseWriter, r *http.Request, _ caller) {
 
 func (c *Central) published(ctx context.Context, sum string) (bool, error) {
 	var n int
-	err := c.store.read.QueryRowContext(ctx, "SELECT count(*) FROM blocks WHERE sha256 = ?", sum).Scan(&n)
+	err := c.store.read.QueryRowContext(ctx, "SELECT count(*) FROM blocks WHERE sha256 = $1", sum).Scan(&n)
 	return n > 0, err
 }

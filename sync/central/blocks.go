@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"grattoir/sync/wire"
@@ -274,7 +273,7 @@ func fits(b Block, published []Block) (same *Block, err error) {
 }
 
 func insertBlock(ctx context.Context, tx *sql.Tx, b Block) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO blocks("+blockColumns+") VALUES(?"+strings.Repeat(", ?", 17)+")", b.ID[:], b.Serial, b.SHA256, b.Size, b.Game, b.Name,
+	_, err := tx.ExecContext(ctx, "INSERT INTO blocks("+blockColumns+") VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)", b.ID[:], b.Serial, b.SHA256, b.Size, b.Game, b.Name,
 		b.Emission, b.Number, b.GameCode, b.Tickets, b.FirstPack, b.LastPack, b.PackSize, int64(b.Price), b.Currency, b.Scaled, b.MinReader, wire.FormatTime(b.Published))
 	return err
 }
@@ -283,7 +282,7 @@ func insertBlock(ctx context.Context, tx *sql.Tx, b Block) error {
 func (c *Central) block(ctx context.Context, id validate.BlockID) (*manifest.Block, error) {
 	var serial int64
 	var sum string
-	err := c.store.read.QueryRowContext(ctx, "SELECT serial, sha256 FROM blocks WHERE block_id = ? ORDER BY serial DESC LIMIT 1", id[:]).Scan(&serial, &sum)
+	err := c.store.read.QueryRowContext(ctx, "SELECT serial, sha256 FROM blocks WHERE block_id = $1 ORDER BY serial DESC LIMIT 1", id[:]).Scan(&serial, &sum)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fmt.Errorf("block %v: %w", id, ErrNotFound)
 	}

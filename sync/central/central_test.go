@@ -67,7 +67,7 @@ func TestEnrolmentCodeWorksForOneDeviceOnly(t *testing.T) {
 	if _, err := w.AddTerminal(t.Context(), "T-1"); !errors.Is(err, ErrRefused) {
 		t.Fatalf("a second code of an enrolled terminal: %v", err)
 	}
-	if n := w.count(t, "SELECT count(*) FROM enrol_codes WHERE instr(hash, ?) > 0", []byte(code.Code)); n != 0 {
+	if n := w.count(t, "SELECT count(*) FROM enrol_codes WHERE instr(hash, $1) > 0", []byte(code.Code)); n != 0 {
 		t.Fatal("the code is stored")
 	}
 }

@@ -47,17 +47,17 @@ func (c *Central) AddTerminal(ctx context.Context, name string) (EnrolCode, erro
 	hash := sha256.Sum256(secret[:])
 	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		var state TerminalState
-		err := tx.QueryRowContext(ctx, "SELECT state FROM terminals WHERE name = ?", name).Scan(&state)
+		err := tx.QueryRowContext(ctx, "SELECT state FROM terminals WHERE name = $1", name).Scan(&state)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
-			_, err = tx.ExecContext(ctx, "INSERT INTO terminals(name, state, added, ack_hash) VALUES(?, ?, ?, ?)", name, NeverSeen, wire.FormatTime(now), noHash)
+			_, err = tx.ExecContext(ctx, "INSERT INTO terminals(name, state, added, ack_hash) VALUES($1, $2, $3, $4)", name, NeverSeen, wire.FormatTime(now), noHash)
 		case err == nil && state == Enrolled:
 			err = fmt.Errorf("terminal %s is enrolled: %w: to enrol another device in its place, first central terminal suspend %s", name, ErrRefused, name)
 		}
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO enrol_codes(terminal, hash, expires) VALUES(?, ?, ?)
+		_, err = tx.ExecContext(ctx, `INSERT INTO enrol_codes(terminal, hash, expires) VALUES($1, $2, $3)
 			ON CONFLICT(terminal) DO UPDATE SET hash = excluded.hash, expires = excluded.expires, csr = NULL, certificate = ''`, name, hash[:], wire.FormatTime(e.Expires))
 		return err
 	})
@@ -100,7 +100,7 @@ func (c *Central) enrol(ctx context.Context, r wire.EnrolRequest) (wire.EnrolAns
 		}
 		a.Certificate, err = c.certify(ctx, tx, a.Terminal, csr, now)
 		if err == nil {
-			_, err = tx.ExecContext(ctx, "UPDATE enrol_codes SET csr = ?, certificate = ? WHERE terminal = ?", sum[:], a.Certificate, a.Terminal)
+			_, err = tx.ExecContext(ctx, "UPDATE enrol_codes SET csr = $1, certificate = $2 WHERE terminal = $3", sum[:], a.Certificate, a.Terminal)
 		}
 		return err
 	})
@@ -130,7 +130,7 @@ func parseCSR(text string) (*x509.CertificateRequest, error) {
 // nothing about any of them. There are as many as were made in a day.
 func findCode(ctx context.Context, tx *sql.Tx, secret wire.EnrolSecret, now string) (terminal, certificate string, csr []byte, err error) {
 	hash := sha256.Sum256(secret[:])
-	rows, err := tx.QueryContext(ctx, "SELECT terminal, hash, certificate, csr FROM enrol_codes WHERE expires > ?", now)
+	rows, err := tx.QueryContext(ctx, "SELECT terminal, hash, certificate, csr FROM enrol_codes WHERE expires > $1", now)
 	if err != nil {
 		return "", "", nil, err
 	}
@@ -167,11 +167,11 @@ func (c *Central) certify(ctx context.Context, tx *sql.Tx, terminal string, csr 
 	if err != nil {
 		return "", err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE terminals SET state = ?, reason = '', enrolled = ?, public_key = ?, cert_serial = ?, cert_expires = ?, fresh_epoch = 1 WHERE name = ?`,
+	_, err = tx.ExecContext(ctx, `UPDATE terminals SET state = $1, reason = '', enrolled = $2, public_key = $3, cert_serial = $4, cert_expires = $5, fresh_epoch = 1 WHERE name = $6`,
 		Enrolled, wire.FormatTime(now), csr.RawSubjectPublicKeyInfo, serial.Text(16), wire.FormatTime(expires), terminal)
 	if err == nil {
 		_, err = tx.ExecContext(ctx, `INSERT INTO device_keys(terminal, number, enrolled, public_key)
-			SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3 FROM device_keys WHERE terminal = ?1`, terminal, wire.FormatTime(now), csr.RawSubjectPublicKeyInfo)
+			SELECT $1, coalesce(max(number), 0) + 1, $2, $3 FROM device_keys WHERE terminal = $1`, terminal, wire.FormatTime(now), csr.RawSubjectPublicKeyInfo)
 	}
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})), err
 }

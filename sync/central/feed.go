@@ -94,7 +94,7 @@ func addFeed(ctx context.Context, tx *sql.Tx, audience, now string, item wire.Fe
 	if err != nil {
 		return 0, err
 	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO feed(seq, kind, audience, item, at) VALUES(?, ?, ?, ?, ?)", item.Seq, item.Kind, audience, string(text), now)
+	_, err = tx.ExecContext(ctx, "INSERT INTO feed(seq, kind, audience, item, at) VALUES($1, $2, $3, $4, $5)", item.Seq, item.Kind, audience, string(text), now)
 	return item.Seq, err
 }
 
@@ -124,7 +124,7 @@ func (c *Central) Feed(ctx context.Context, terminal string, after int64, wait t
 }
 
 func (c *Central) feedAfter(ctx context.Context, terminal string, after int64) ([]wire.FeedItem, error) {
-	rows, err := c.store.read.QueryContext(ctx, "SELECT item FROM feed WHERE seq > ? AND audience IN (?, ?) ORDER BY seq LIMIT ?", after, everyone, terminal, wire.MaxFeed)
+	rows, err := c.store.read.QueryContext(ctx, "SELECT item FROM feed WHERE seq > $1 AND audience IN ($2, $3) ORDER BY seq LIMIT $4", after, everyone, terminal, wire.MaxFeed)
 	if err != nil {
 		return nil, err
 	}

@@ -195,7 +195,7 @@ func TestIdentityIsStoredOnceWhateverIsRepeated(t *testing.T) {
 	if n := w.count(t, "SELECT count(*) FROM identities"); n != 2 {
 		t.Fatalf("%d rows", n)
 	}
-	if n := w.count(t, "SELECT count(*) FROM identities WHERE sealed = ?", one.Sealed); n != 1 {
+	if n := w.count(t, "SELECT count(*) FROM identities WHERE sealed = $1", one.Sealed); n != 1 {
 		t.Fatal("it does not lie there as it was sealed")
 	}
 	other := one
@@ -205,7 +205,7 @@ func TestIdentityIsStoredOnceWhateverIsRepeated(t *testing.T) {
 	if stored, err := d.identities(t, three, other); err == nil || err.Kind != wire.KindBadRequest || len(stored) != 0 {
 		t.Fatalf("%v %v", stored, err)
 	}
-	if n := w.count(t, "SELECT count(*) FROM identities WHERE sealed = ?", three.Sealed); n != 0 {
+	if n := w.count(t, "SELECT count(*) FROM identities WHERE sealed = $1", three.Sealed); n != 0 {
 		t.Fatal("a part of an upload that was refused was stored")
 	}
 }
@@ -382,7 +382,7 @@ func TestAuditLineOfAnIdentityWrittenAnewIsNoticed(t *testing.T) {
 	}
 	line = strings.Replace(line, "claire", "xavier", 1)
 	hash := sha256.Sum256([]byte(line))
-	w.exec(t, "UPDATE identity_audit SET line = ?, hash = ? WHERE seq = 1", line, hash[:])
+	w.exec(t, "UPDATE identity_audit SET line = $1, hash = $2 WHERE seq = 1", line, hash[:])
 	if _, _, err := w.IdentityAudit(t.Context()); err == nil {
 		t.Error("not noticed")
 	}
@@ -411,7 +411,7 @@ func TestPaymentIsNamedByItsSlip(t *testing.T) {
 	d.record(t, ledger.KindTraining, ledger.TrainingBody{On: true, Operator: "marie"})
 	d.send(t, 1, 2)
 	claim, err := w.ClaimOf(t.Context(), "T-1", validate.EntryNumber{Epoch: 1, Seq: 1})
-	if err != nil || w.count(t, "SELECT count(*) FROM claims WHERE claim = ?", claim) != 1 {
+	if err != nil || w.count(t, "SELECT count(*) FROM claims WHERE claim = $1", claim) != 1 {
 		t.Fatalf("%q %v", claim, err)
 	}
 	if _, err := w.ClaimOf(t.Context(), "T-1", validate.EntryNumber{Epoch: 1, Seq: 2}); !errors.Is(err, ErrRefused) {

@@ -292,7 +292,7 @@ func TestClaimsThatProveNothingAreKeptAndNotCredited(t *testing.T) {
 			if strings.Contains(a.Exceptions[0].Text, won[0].code.Secret()) || strings.Contains(a.Exceptions[0].Text, loser.code.Secret()) {
 				t.Fatalf("the exception shows a secret: %s", a.Exceptions[0].Text)
 			}
-			if w.count(t, "SELECT count(*) FROM conflicts WHERE seq = ? AND kind = ? AND line = ?", seq, c.kind, []byte(d.lines[seq-1])) != 1 {
+			if w.count(t, "SELECT count(*) FROM conflicts WHERE seq = $1 AND kind = $2 AND line = $3", seq, c.kind, []byte(d.lines[seq-1])) != 1 {
 				t.Fatal("the conflict's bytes are not kept")
 			}
 		})
@@ -353,7 +353,7 @@ func TestFirstAcceptedClaimWins(t *testing.T) {
 	if len(a.Exceptions) != 2 || a.Exceptions[0].Kind != wire.DoubleClaim || a.Exceptions[1].Kind != wire.NoRight {
 		t.Fatalf("exceptions %+v", a.Exceptions)
 	}
-	if !strings.Contains(a.Exceptions[0].Text, "T-1") || w.count(t, "SELECT count(*) FROM conflicts WHERE line = ?", []byte(two.lines[0])) != 1 {
+	if !strings.Contains(a.Exceptions[0].Text, "T-1") || w.count(t, "SELECT count(*) FROM conflicts WHERE line = $1", []byte(two.lines[0])) != 1 {
 		t.Fatalf("conflict not kept: %+v", a.Exceptions[0])
 	}
 	heard := one.feed(t, cursor)

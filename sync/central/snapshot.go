@@ -54,15 +54,15 @@ func (c *Central) CloseEmission(ctx context.Context, game, emission string, on p
 		}
 	}
 	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if err := tx.QueryRowContext(ctx, "SELECT count(DISTINCT block_id) FROM blocks WHERE game = ? AND emission = ?", game, emission).Scan(&n.Blocks); err != nil {
+		if err := tx.QueryRowContext(ctx, "SELECT count(DISTINCT block_id) FROM blocks WHERE game = $1 AND emission = $2", game, emission).Scan(&n.Blocks); err != nil {
 			return err
 		}
 		if n.Blocks == 0 {
 			return fmt.Errorf("%w: no block of it is published (central block publish FILE.manifest)", ErrNotFound)
 		}
-		_, err := tx.ExecContext(ctx, "DELETE FROM emission_closings WHERE game = ? AND emission = ?", game, emission)
+		_, err := tx.ExecContext(ctx, "DELETE FROM emission_closings WHERE game = $1 AND emission = $2", game, emission)
 		if err == nil && !on.IsZero() {
-			_, err = tx.ExecContext(ctx, "INSERT INTO emission_closings(game, emission, closed, claim_days, entered) VALUES(?, ?, ?, ?, ?)", game, emission, n.Closed, n.ClaimDays, c.now())
+			_, err = tx.ExecContext(ctx, "INSERT INTO emission_closings(game, emission, closed, claim_days, entered) VALUES($1, $2, $3, $4, $5)", game, emission, n.Closed, n.ClaimDays, c.now())
 		}
 		if err != nil {
 			return err
@@ -87,7 +87,7 @@ func (c *Central) SetRegion(ctx context.Context, name, region string) error {
 		return fmt.Errorf("region %.20q: %w: want 1 to 16 of a-z, 0-9 and -, as bzh", region, ErrRefused)
 	}
 	return c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		done, err := tx.ExecContext(ctx, "UPDATE terminals SET region = ? WHERE name = ?", region, name)
+		done, err := tx.ExecContext(ctx, "UPDATE terminals SET region = $1 WHERE name = $2", region, name)
 		if err != nil {
 			return err
 		}
@@ -96,9 +96,9 @@ func (c *Central) SetRegion(ctx context.Context, name, region string) error {
 		}
 		// Its blocks are counted anew: the region it leaves may have no other terminal with packs of them.
 		for _, s := range []string{
-			"DELETE FROM block_regions WHERE block_id IN (SELECT DISTINCT block_id FROM packs WHERE owner = ?)",
+			"DELETE FROM block_regions WHERE block_id IN (SELECT DISTINCT block_id FROM packs WHERE owner = $1)",
 			`INSERT INTO block_regions(block_id, region) SELECT DISTINCT p.block_id, t.region FROM packs AS p JOIN terminals AS t ON t.name = p.owner
-				WHERE t.region <> '' AND p.block_id IN (SELECT DISTINCT block_id FROM packs WHERE owner = ?)`,
+				WHERE t.region <> '' AND p.block_id IN (SELECT DISTINCT block_id FROM packs WHERE owner = $1)`,
 		} {
 			if _, err := tx.ExecContext(ctx, s, name); err != nil {
 				return err
@@ -112,14 +112,14 @@ func (c *Central) SetRegion(ctx context.Context, name, region string) error {
 // into its region.
 func reach(ctx context.Context, tx *sql.Tx, blocks []Block, first, last uint32, terminal string) error {
 	var region string
-	if err := tx.QueryRowContext(ctx, "SELECT region FROM terminals WHERE name = ?", terminal).Scan(&region); err != nil || region == "" {
+	if err := tx.QueryRowContext(ctx, "SELECT region FROM terminals WHERE name = $1", terminal).Scan(&region); err != nil || region == "" {
 		return err
 	}
 	for _, b := range blocks {
 		if b.FirstPack > last || b.LastPack < first {
 			continue
 		}
-		if _, err := tx.ExecContext(ctx, "INSERT INTO block_regions(block_id, region) VALUES(?, ?) ON CONFLICT DO NOTHING", b.ID[:], region); err != nil {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO block_regions(block_id, region) VALUES($1, $2) ON CONFLICT DO NOTHING", b.ID[:], region); err != nil {
 			return err
 		}
 	}
@@ -253,7 +253,7 @@ func (c *Central) addSnapshot(ctx context.Context, tx *sql.Tx, s wire.Snapshot) 
 	if len(signed) > wire.MaxAnswer {
 		return fmt.Errorf("%w: the snapshot would have %d bytes, at most %d", ErrRefused, len(signed), wire.MaxAnswer)
 	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO snapshots(version, issued, note) VALUES(?, ?, ?)", s.Version, wire.FormatTime(s.Issued), string(signed))
+	_, err = tx.ExecContext(ctx, "INSERT INTO snapshots(version, issued, note) VALUES($1, $2, $3)", s.Version, wire.FormatTime(s.Issued), string(signed))
 	return err
 }
 
