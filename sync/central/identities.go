@@ -101,7 +101,8 @@ func (c *Central) storeIdentity(ctx context.Context, tx *sql.Tx, terminal string
 	case !errors.Is(err, sql.ErrNoRows):
 		return err
 	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO identities(terminal, record, sealed, digest, received) VALUES($1, $2, $3, $4, $5)", terminal, record[:], s.Sealed, digest[:], c.now())
+	err = once(tx.ExecContext(ctx, `INSERT INTO identities(terminal, record, sealed, digest, received) VALUES($1, $2, $3, $4, $5)
+		ON CONFLICT(terminal, record) DO NOTHING`, terminal, record[:], s.Sealed, digest[:], c.now()))
 	for _, claim := range s.Claims {
 		if err == nil {
 			_, err = tx.ExecContext(ctx, "INSERT INTO identity_claims(claim, terminal, record) VALUES($1, $2, $3)", claim, terminal, record[:])
@@ -126,7 +127,7 @@ type IdentityRequest struct {
 // ClaimOf is the id of the payment that a slip's ledger number names. The errors include ErrNotFound.
 func (c *Central) ClaimOf(ctx context.Context, terminal string, n validate.EntryNumber) (string, error) {
 	var line []byte
-	err := c.store.read.QueryRowContext(ctx, "SELECT line FROM entries WHERE terminal = $1 AND epoch = $2 AND seq = $3", terminal, n.Epoch, n.Seq).Scan(&line)
+	err := c.store.reader().QueryRowContext(ctx, "SELECT line FROM entries WHERE terminal = $1 AND epoch = $2 AND seq = $3", terminal, n.Epoch, n.Seq).Scan(&line)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", fmt.Errorf("entry %v of terminal %.64q: %w", n, terminal, ErrNotFound)
 	}
@@ -160,7 +161,7 @@ func (c *Central) AskIdentity(ctx context.Context, claim, operator, reason strin
 		if q.Records = len(list); q.Records == 0 {
 			return fmt.Errorf("identity of the payment %.32q: %w: none was recorded, or it has not arrived, or it is erased", claim, ErrNotFound)
 		}
-		if err := tx.QueryRowContext(ctx, "SELECT coalesce(max(number), 0) + 1 FROM identity_requests").Scan(&q.Number); err != nil {
+		if q.Number, err = take(ctx, tx, identityAsked); err != nil {
 			return err
 		}
 		_, err = tx.ExecContext(ctx, "INSERT INTO identity_requests(number, claim, operator, reason, asked) VALUES($1, $2, $3, $4, $5)", q.Number, claim, operator, reason, wire.FormatTime(now))
@@ -246,7 +247,7 @@ func (c *Central) OpenIdentity(ctx context.Context, number int64, operator strin
 // takeRequest holds a request against the two-person rule and marks it opened.
 func (c *Central) takeRequest(ctx context.Context, tx *sql.Tx, number int64, operator string) (claim string, err error) {
 	var asker, asked, opened string
-	err = tx.QueryRowContext(ctx, "SELECT claim, operator, asked, opened FROM identity_requests WHERE number = $1", number).Scan(&claim, &asker, &asked, &opened)
+	err = tx.QueryRowContext(ctx, "UPDATE identity_requests SET opened = opened WHERE number = $1 RETURNING claim, operator, asked, opened", number).Scan(&claim, &asker, &asked, &opened)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", fmt.Errorf("request %d: %w: central identity list shows them", number, ErrNotFound)
 	}
@@ -292,7 +293,7 @@ func openAll(list []people.Sealed, claim string, key people.RegisterSecretKey) (
 
 // IdentityRequests lists all requests, newest first.
 func (c *Central) IdentityRequests(ctx context.Context) ([]IdentityRequest, error) {
-	rows, err := c.store.read.QueryContext(ctx, `SELECT q.number, q.claim, q.operator, q.reason, q.asked, q.opened, q.opened_by,
+	rows, err := c.store.reader().QueryContext(ctx, `SELECT q.number, q.claim, q.operator, q.reason, q.asked, q.opened, q.opened_by,
 		(SELECT count(*) FROM identity_claims c JOIN identities i ON i.terminal = c.terminal AND i.record = c.record WHERE c.claim = q.claim AND i.sealed IS NOT NULL)
 		FROM identity_requests q ORDER BY q.number DESC`)
 	if err != nil {
@@ -393,14 +394,17 @@ type IdentityAct struct {
 
 func (c *Central) auditIdentity(ctx context.Context, tx *sql.Tx, act, operator, about string) error {
 	a := IdentityAct{Version: 1, Time: c.now(), Act: act, Operator: operator, About: about, Prev: noHash}
+	var err error
+	if a.Seq, err = take(ctx, tx, identityActs); err != nil {
+		return err
+	}
 	var hash []byte
-	switch err := tx.QueryRowContext(ctx, "SELECT seq, hash FROM identity_audit ORDER BY seq DESC LIMIT 1").Scan(&a.Seq, &hash); {
+	switch err := tx.QueryRowContext(ctx, "SELECT hash FROM identity_audit ORDER BY seq DESC LIMIT 1").Scan(&hash); {
 	case err == nil:
 		a.Prev = hex.EncodeToString(hash)
 	case !errors.Is(err, sql.ErrNoRows):
 		return err
 	}
-	a.Seq++
 	line, err := json.Marshal(a)
 	if err != nil {
 		return err
@@ -413,7 +417,7 @@ func (c *Central) auditIdentity(ctx context.Context, tx *sql.Tx, act, operator, 
 // IdentityAudit gives every line of the audit, oldest first, and the hash of the newest.
 // A chain that breaks is an error after the lines before it.
 func (c *Central) IdentityAudit(ctx context.Context) (acts []IdentityAct, head string, err error) {
-	rows, err := c.store.read.QueryContext(ctx, "SELECT seq, line, hash FROM identity_audit ORDER BY seq")
+	rows, err := c.store.reader().QueryContext(ctx, "SELECT seq, line, hash FROM identity_audit ORDER BY seq")
 	if err != nil {
 		return nil, "", err
 	}

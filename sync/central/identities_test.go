@@ -94,8 +94,11 @@ func acts(t testing.TB, c *Central) string {
 // TestIdentityIsAskedByOneAndOpenedByAnother is the two-person rule, and that the audit
 // has each act before anything is shown.
 func TestIdentityIsAskedByOneAndOpenedByAnother(t *testing.T) {
+	onEachStore(t, testIdentityIsAskedByOneAndOpenedByAnother)
+}
+
+func testIdentityIsAskedByOneAndOpenedByAnother(t *testing.T, w *world) {
 	ctx := t.Context()
-	w := newWorld(t)
 	d := w.enrolled(t, "T-1")
 	r := newRegistry(t, "T-1")
 	s := r.file(t)
@@ -183,7 +186,10 @@ func (w *world) exec(t testing.TB, query string, args ...any) {
 // TestIdentityIsStoredOnceWhateverIsRepeated: an answer that was lost, a record that comes
 // again later, and one with other bytes.
 func TestIdentityIsStoredOnceWhateverIsRepeated(t *testing.T) {
-	w := newWorld(t)
+	onEachStore(t, testIdentityIsStoredOnceWhateverIsRepeated)
+}
+
+func testIdentityIsStoredOnceWhateverIsRepeated(t *testing.T, w *world) {
 	d := w.enrolled(t, "T-1")
 	r := newRegistry(t, "T-1")
 	one, two := r.file(t), r.file(t)
@@ -249,7 +255,10 @@ func TestUploadOfIdentitiesIsBounded(t *testing.T) {
 // TestTerminalsNamedPaymentIsHeldAgainstWhatIsSealed: a record put under another payment's
 // id does not pass for that one's.
 func TestTerminalsNamedPaymentIsHeldAgainstWhatIsSealed(t *testing.T) {
-	w := newWorld(t)
+	onEachStore(t, testTerminalsNamedPaymentIsHeldAgainstWhatIsSealed)
+}
+
+func testTerminalsNamedPaymentIsHeldAgainstWhatIsSealed(t *testing.T, w *world) {
 	d := w.enrolled(t, "T-1")
 	r := newRegistry(t, "T-1")
 	s := r.file(t)
@@ -365,7 +374,10 @@ func TestChangedAuditOfIdentitiesIsNoticed(t *testing.T) {
 // TestAuditLineOfAnIdentityWrittenAnewIsNoticed: with its own hash made anew; the next
 // line carries the old one's.
 func TestAuditLineOfAnIdentityWrittenAnewIsNoticed(t *testing.T) {
-	w := newWorld(t)
+	onEachStore(t, testAuditLineOfAnIdentityWrittenAnewIsNoticed)
+}
+
+func testAuditLineOfAnIdentityWrittenAnewIsNoticed(t *testing.T, w *world) {
 	d := w.enrolled(t, "T-1")
 	s := newRegistry(t, "T-1").file(t)
 	if _, err := d.identities(t, s); err != nil {
@@ -390,7 +402,10 @@ func TestAuditLineOfAnIdentityWrittenAnewIsNoticed(t *testing.T) {
 
 // TestTerminalSuspendedMeanwhileStoresNoIdentity: between its certificate and the commit.
 func TestTerminalSuspendedMeanwhileStoresNoIdentity(t *testing.T) {
-	w := newWorld(t)
+	onEachStore(t, testTerminalSuspendedMeanwhileStoresNoIdentity)
+}
+
+func testTerminalSuspendedMeanwhileStoresNoIdentity(t *testing.T, w *world) {
 	w.enrolled(t, "T-1")
 	s := newRegistry(t, "T-1").file(t)
 	if err := w.Suspend(t.Context(), "T-1", "stolen"); err != nil {
@@ -403,8 +418,9 @@ func TestTerminalSuspendedMeanwhileStoresNoIdentity(t *testing.T) {
 }
 
 // TestPaymentIsNamedByItsSlip: terminal and ledger number give the claim.
-func TestPaymentIsNamedByItsSlip(t *testing.T) {
-	w := newWorld(t)
+func TestPaymentIsNamedByItsSlip(t *testing.T) { onEachStore(t, testPaymentIsNamedByItsSlip) }
+
+func testPaymentIsNamedByItsSlip(t *testing.T, w *world) {
 	d := w.enrolled(t, "T-1")
 	w.give(t, "T-1", 10, 19)
 	d.pay(t, w.winners(10, 19)[0])

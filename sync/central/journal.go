@@ -156,7 +156,7 @@ func readLine(text []byte, terminal string, epoch, seq int64) (line, error) {
 // proveNew proves the lines that are not held yet.
 func (c *Central) proveNew(ctx context.Context, who caller, epoch int64, lines []line) error {
 	var held wire.Position
-	err := c.store.read.QueryRowContext(ctx, "SELECT ack_epoch, ack_seq FROM terminals WHERE name = $1", who.name).Scan(&held.Epoch, &held.Seq)
+	err := c.store.reader().QueryRowContext(ctx, "SELECT ack_epoch, ack_seq FROM terminals WHERE name = $1", who.name).Scan(&held.Epoch, &held.Seq)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,8 @@ type intake struct {
 func (in *intake) place(ctx context.Context, lines []line) (*wire.Error, error) {
 	var state TerminalState
 	var fresh bool
-	err := in.tx.QueryRowContext(ctx, "SELECT state, ack_epoch, ack_seq, ack_hash, fresh_epoch FROM terminals WHERE name = $1", in.who.name).
+	// The row is held, so that two uploads of one terminal come one after the other.
+	err := in.tx.QueryRowContext(ctx, "UPDATE terminals SET state = state WHERE name = $1 RETURNING state, ack_epoch, ack_seq, ack_hash, fresh_epoch", in.who.name).
 		Scan(&state, &in.acked.Epoch, &in.acked.Seq, &in.acked.Hash, &fresh)
 	if err != nil {
 		return nil, err
@@ -242,7 +243,7 @@ func (in *intake) store(ctx context.Context, lines []line) error {
 			continue
 		}
 		_, err := in.tx.ExecContext(ctx, "INSERT INTO entries(terminal, epoch, seq, kind, line, hash, received) VALUES($1, $2, $3, $4, $5, $6, $7)",
-			in.who.name, in.epoch, l.seq, l.entry.Kind, l.text, l.hash[:], in.now)
+			in.who.name, in.epoch, l.seq, plain(l.entry.Kind), l.text, l.hash[:], in.now)
 		if err != nil {
 			return err
 		}

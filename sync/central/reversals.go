@@ -45,9 +45,10 @@ func (in *intake) reversal(ctx context.Context, l line) error {
 	}
 	_, err = in.tx.ExecContext(ctx, `INSERT INTO reversals(block_id, pack, ticket, round, terminal, reversal, claim, claim_epoch, claim_seq, epoch, seq,
 		amount_minor, currency, reason, text, operator, manager, asked, received, state)
-		VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) ON CONFLICT DO NOTHING`,
-		b.Block[:], b.Pack, b.Ticket, b.Round, in.who.name, b.Reversal, b.Claim, b.Number.Epoch, b.Number.Seq, in.epoch, l.seq,
-		int64(b.AmountMinor), b.Currency, b.Reason, b.Text, b.Operator, b.Manager, l.entry.Time, in.now, validate.ReversalRequested)
+		VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
+		ON CONFLICT(block_id, pack, ticket, round, terminal) DO NOTHING`,
+		b.Block[:], b.Pack, b.Ticket, b.Round, in.who.name, plain(b.Reversal), plain(b.Claim), b.Number.Epoch, b.Number.Seq, in.epoch, l.seq,
+		int64(b.AmountMinor), plain(b.Currency), plain(b.Reason), plain(b.Text), plain(b.Operator), plain(b.Manager), plain(l.entry.Time), in.now, validate.ReversalRequested)
 	return err
 }
 
@@ -73,7 +74,7 @@ func scanReversal(scan func(...any) error) (Reversal, error) {
 
 // Reversals lists requests as they were received: those that wait for a decision, or all.
 func (c *Central) Reversals(ctx context.Context, all bool) ([]Reversal, error) {
-	rows, err := c.store.read.QueryContext(ctx, "SELECT "+reversalColumns+" FROM reversals WHERE state = $1 OR $2 ORDER BY received, terminal, claim_epoch, claim_seq",
+	rows, err := c.store.reader().QueryContext(ctx, "SELECT "+reversalColumns+" FROM reversals WHERE state = $1 OR $2 ORDER BY received, terminal, claim_epoch, claim_seq",
 		validate.ReversalRequested, all)
 	if err != nil {
 		return nil, err
@@ -105,7 +106,7 @@ func (c *Central) Decide(ctx context.Context, terminal string, number validate.E
 	var newest int64
 	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		var err error
-		r, err = scanReversal(tx.QueryRowContext(ctx, "SELECT "+reversalColumns+" FROM reversals WHERE terminal = $1 AND claim_epoch = $2 AND claim_seq = $3",
+		r, err = scanReversal(tx.QueryRowContext(ctx, "UPDATE reversals SET state = state WHERE terminal = $1 AND claim_epoch = $2 AND claim_seq = $3 RETURNING "+reversalColumns,
 			terminal, number.Epoch, number.Seq).Scan)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):

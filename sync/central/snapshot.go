@@ -54,6 +54,9 @@ func (c *Central) CloseEmission(ctx context.Context, game, emission string, on p
 		}
 	}
 	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if _, err := hold(ctx, tx, snapshotsIssued); err != nil {
+			return err
+		}
 		if err := tx.QueryRowContext(ctx, "SELECT count(DISTINCT block_id) FROM blocks WHERE game = $1 AND emission = $2", game, emission).Scan(&n.Blocks); err != nil {
 			return err
 		}
@@ -87,6 +90,9 @@ func (c *Central) SetRegion(ctx context.Context, name, region string) error {
 		return fmt.Errorf("region %.20q: %w: want 1 to 16 of a-z, 0-9 and -, as bzh", region, ErrRefused)
 	}
 	return c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if _, err := hold(ctx, tx, snapshotsIssued); err != nil {
+			return err
+		}
 		done, err := tx.ExecContext(ctx, "UPDATE terminals SET region = $1 WHERE name = $2", region, name)
 		if err != nil {
 			return err
@@ -119,7 +125,7 @@ func reach(ctx context.Context, tx *sql.Tx, blocks []Block, first, last uint32, 
 		if b.FirstPack > last || b.LastPack < first {
 			continue
 		}
-		if _, err := tx.ExecContext(ctx, "INSERT INTO block_regions(block_id, region) VALUES($1, $2) ON CONFLICT DO NOTHING", b.ID[:], region); err != nil {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO block_regions(block_id, region) VALUES($1, $2) ON CONFLICT(block_id, region) DO NOTHING", b.ID[:], region); err != nil {
 			return err
 		}
 	}
@@ -128,13 +134,16 @@ func reach(ctx context.Context, tx *sql.Tx, blocks []Block, first, last uint32, 
 
 // relist publishes a new snapshot when what it lists has changed, or when there is none yet.
 func (c *Central) relist(ctx context.Context, tx *sql.Tx) error {
-	next := wire.Snapshot{Version: 1}
-	var err error
+	last, err := hold(ctx, tx, snapshotsIssued)
+	if err != nil {
+		return err
+	}
+	next := wire.Snapshot{Version: last}
 	if next.Blocks, err = listing(ctx, tx); err != nil {
 		return err
 	}
 	var newest string
-	err = tx.QueryRowContext(ctx, "SELECT version, note FROM snapshots ORDER BY version DESC LIMIT 1").Scan(&next.Version, &newest)
+	err = tx.QueryRowContext(ctx, "SELECT note FROM snapshots WHERE version = $1", last).Scan(&newest)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return c.addSnapshot(ctx, tx, next)
@@ -148,7 +157,6 @@ func (c *Central) relist(ctx context.Context, tx *sql.Tx) error {
 			return nil
 		}
 	}
-	next.Version++
 	return c.addSnapshot(ctx, tx, next)
 }
 
@@ -243,8 +251,11 @@ func eachRow(ctx context.Context, q querier, query string, use func(scanner) err
 	return rows.Err()
 }
 
-// addSnapshot signs a snapshot, issued now.
-func (c *Central) addSnapshot(ctx context.Context, tx *sql.Tx, s wire.Snapshot) error {
+// addSnapshot signs a snapshot, issued now, under the next version.
+func (c *Central) addSnapshot(ctx context.Context, tx *sql.Tx, s wire.Snapshot) (err error) {
+	if s.Version, err = take(ctx, tx, snapshotsIssued); err != nil {
+		return err
+	}
 	s.Issued = c.opt.Now()
 	signed, err := note.Sign(&note.Note{Text: s.Text()}, c.keys.signer)
 	if err != nil {
@@ -259,6 +270,6 @@ func (c *Central) addSnapshot(ctx context.Context, tx *sql.Tx, s wire.Snapshot) 
 
 // Snapshot is the newest snapshot, a signed note over wire.Snapshot's text.
 func (c *Central) Snapshot(ctx context.Context) (version int64, signed string, err error) {
-	err = c.store.read.QueryRowContext(ctx, "SELECT version, note FROM snapshots ORDER BY version DESC LIMIT 1").Scan(&version, &signed)
+	err = c.store.reader().QueryRowContext(ctx, "SELECT version, note FROM snapshots ORDER BY version DESC LIMIT 1").Scan(&version, &signed)
 	return version, signed, err
 }
