@@ -35,6 +35,9 @@ func stores() []struct {
 // keeps, on each database, in a world of its own.
 func onEachStore(t *testing.T, test func(*testing.T, *world)) {
 	for _, s := range stores() {
-		t.Run(s.name, func(t *testing.T) { test(t, newWorldOn(t, s.database(t))) })
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newWorldOn(t, s.database(t)))
+		})
 	}
 }
