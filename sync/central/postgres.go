@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -43,6 +44,7 @@ const (
 // default_transaction_isolation.
 type postgresStore struct {
 	write, read *sql.DB
+	again       atomic.Int64 // transactions that were run again
 }
 
 // openPostgres connects to a URL. What it may hold stands in pgx's manual; a password is
@@ -109,6 +111,7 @@ func (s *postgresStore) change(ctx context.Context, act func(ctx context.Context
 		if try == maxTries {
 			return fmt.Errorf("given up after %d tries: %w", try, err)
 		}
+		s.again.Add(1)
 		timer := time.NewTimer(rand.N(pause))
 		select {
 		case <-timer.C:
