@@ -22,7 +22,7 @@ const (
 
 	// A transaction that lost against another one is run again, after a random pause of at
 	// most firstPause, then twice that and so on up to lastPause.
-	maxTries   = 12
+	maxTries   = 50
 	firstPause = 2 * time.Millisecond
 	lastPause  = 200 * time.Millisecond
 

@@ -87,9 +87,11 @@ func testHotTerminalsLoseNoClaimAndNoNumber(t *testing.T, w *world) {
 		"SELECT count(*) FROM entries": entries,
 		"SELECT count(*) FROM entries e WHERE kind = 'claim' AND NOT EXISTS (SELECT 1 FROM claims c WHERE c.terminal = e.terminal AND c.epoch = e.epoch AND c.seq = e.seq)" +
 			" AND NOT EXISTS (SELECT 1 FROM conflicts x WHERE x.terminal = e.terminal AND x.epoch = e.epoch AND x.seq = e.seq)": 0,
-		"SELECT (SELECT count(*) FROM claims) + (SELECT count(*) FROM conflicts)":                                               entries,
-		"SELECT max(seq) - count(*) FROM feed":                                                                                  0, // numbers from 1, no gap
-		"SELECT value - (SELECT max(seq) FROM feed) FROM counters WHERE name = 'feed'":                                          0,
+		"SELECT (SELECT count(*) FROM claims) + (SELECT count(*) FROM conflicts)":      entries,
+		"SELECT max(seq) - count(*) FROM feed":                                         0, // numbers from 1, no gap
+		"SELECT value - (SELECT max(seq) FROM feed) FROM counters WHERE name = 'feed'": 0,
+		"SELECT count(*) FROM block_regions r WHERE NOT EXISTS (SELECT 1 FROM packs p JOIN terminals t ON t.name = p.owner WHERE p.block_id = r.block_id AND t.region = r.region)":                    0,
+		"SELECT count(*) FROM packs p JOIN terminals t ON t.name = p.owner WHERE t.region <> '' AND NOT EXISTS (SELECT 1 FROM block_regions r WHERE r.block_id = p.block_id AND r.region = t.region)": 0,
 		"SELECT max(version) - count(*) FROM snapshots":                                                                         0,
 		"SELECT count(*) FROM packs WHERE epoch <> 1 OR state <> 'active'":                                                      0,
 		"SELECT count(*) FROM claims c JOIN packs p ON p.block_id = c.block_id AND p.pack = c.pack WHERE p.owner <> c.terminal": 0,
@@ -122,7 +124,7 @@ func TestWhatOneMayDoOnlyOneOfManyDoes(t *testing.T) {
 func testWhatOneMayDoOnlyOneOfManyDoes(t *testing.T, w *world) {
 	const many = 4
 	ctx := t.Context()
-	// once counts what succeeded; all else must be refused.
+	// only counts what succeeded; all else must be refused.
 	only := func(what string, act func(i int) error) {
 		t.Helper()
 		var done atomic.Int64
@@ -146,13 +148,11 @@ func testWhatOneMayDoOnlyOneOfManyDoes(t *testing.T, w *world) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	only("one code enrols several devices", func(int) error {
-		var a wire.EnrolAnswer
-		if e := post(t, w.client(nil), wire.PathEnrol, wire.EnrolRequest{Protocol: 1, Code: code.Code, CSR: makeCSR(t, newKey(t))}, &a); e != nil {
-			return e
-		}
-		return nil
-	})
+	var requests []wire.EnrolRequest
+	for range many {
+		requests = append(requests, wire.EnrolRequest{Protocol: 1, Code: code.Code, CSR: makeCSR(t, newKey(t))})
+	}
+	only("a code enrols a device", func(i int) error { _, err := w.enrol(ctx, requests[i]); return err })
 	if n := w.count(t, "SELECT count(*) FROM device_keys"); n != 1 {
 		t.Errorf("%d keys are enrolled", n)
 	}
