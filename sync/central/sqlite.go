@@ -140,12 +140,13 @@ func (s *sqliteStore) join(ctx context.Context, act func(ctx context.Context, tx
 // run runs one act. When it fails, what it wrote is taken back and the group goes on.
 func (g *group) run(ctx context.Context, act func(ctx context.Context, tx *sql.Tx) error) error {
 	g.size++
-	g.lost = errors.New("a change ended half-way") // should act not return
 	if _, g.lost = g.tx.ExecContext(ctx, "SAVEPOINT act"); g.lost != nil {
 		return g.lost
 	}
 	end := "RELEASE act"
+	g.lost = errors.New("a change ended half-way") // should act panic
 	err := act(ctx, g.tx)
+	g.lost = nil
 	if err != nil {
 		end = "ROLLBACK TO act; RELEASE act"
 	}
