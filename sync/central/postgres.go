@@ -28,7 +28,7 @@ const (
 
 	// forgetWait is how long readers may keep the erased rows from being removed, and how
 	// long other readers then wait behind it.
-	forgetWait = 5 * time.Second
+	forgetWait = 2 * time.Second
 )
 
 // SQLSTATE codes, from PostgreSQL's manual, appendix A; CockroachDB and YugabyteDB

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/url"
 	"os"
 	"os/exec"
@@ -147,25 +146,14 @@ func (s *Server) Stop() error {
 	return errors.Join(err, os.RemoveAll(s.dir))
 }
 
-// URL is where the server's first database is reached, with settings of the session.
-func (s *Server) URL(settings map[string]string) string {
-	q := url.Values{"host": {s.dir}, "user": {superuser}}
-	for name, value := range settings {
-		q.Set(name, value)
-	}
-	return "postgres:///postgres?" + q.Encode()
+// Schema makes an empty schema, as good as a database of its own, and gives its URL.
+func (s *Server) Schema(ctx context.Context) (database string, err error) {
+	name := "s" + strconv.FormatInt(s.count.Add(1), 10)
+	return s.url(name), s.exec(ctx, s.url("public"), "CREATE SCHEMA "+name)
 }
 
-// Schema makes an empty schema, as good as a database of its own, and gives the URL of
-// sessions in it, with their settings.
-func (s *Server) Schema(ctx context.Context, settings map[string]string) (database string, err error) {
-	name := "s" + strconv.FormatInt(s.count.Add(1), 10)
-	if err := s.exec(ctx, s.URL(nil), "CREATE SCHEMA "+name); err != nil {
-		return "", err
-	}
-	all := map[string]string{"search_path": name}
-	maps.Copy(all, settings)
-	return s.URL(all), nil
+func (s *Server) url(schema string) string {
+	return "postgres:///postgres?" + url.Values{"host": {s.dir}, "user": {superuser}, "search_path": {schema}}.Encode()
 }
 
 func (s *Server) exec(ctx context.Context, database, statements string) error {
@@ -200,13 +188,17 @@ func (s *Shared) Main(m *testing.M) int {
 	return code
 }
 
-// Database gives a test an empty database, with settings of its sessions: a new one, or
-// one that another test has left, with central's tables and no rows. The test leaves the
-// tables as they are. Without PostgreSQL it fails in CI and is skipped elsewhere.
-func (s *Shared) Database(t testing.TB, settings map[string]string) string {
+// Fresh gives a test a new, empty database of its own. Without PostgreSQL the test fails
+// in CI and is skipped elsewhere.
+func (s *Shared) Fresh(t testing.TB) string {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.fresh(t)
+}
+
+func (s *Shared) fresh(t testing.TB) string {
+	t.Helper()
 	if s.server == nil && s.err == nil {
 		s.server, s.err = Start("fsync=off", "full_page_writes=off")
 	}
@@ -216,14 +208,25 @@ func (s *Shared) Database(t testing.TB, settings map[string]string) string {
 	if s.err != nil {
 		t.Fatal(s.err)
 	}
-	database := ""
+	database, err := s.server.Schema(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return database
+}
+
+// Database gives a test an empty database, with settings of its sessions: a new one, or
+// one that another test has left, with central's tables and no rows. The test leaves the
+// tables as they are. Without PostgreSQL it fails in CI and is skipped elsewhere.
+func (s *Shared) Database(t testing.TB, settings map[string]string) string {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var database string
 	if n := len(s.free); n > 0 {
 		database, s.free = s.free[n-1], s.free[:n-1]
 	} else {
-		var err error
-		if database, err = s.server.Schema(context.Background(), nil); err != nil {
-			t.Fatal(err)
-		}
+		database = s.fresh(t)
 	}
 	t.Cleanup(func() {
 		s.mu.Lock()
@@ -234,11 +237,11 @@ func (s *Shared) Database(t testing.TB, settings map[string]string) string {
 		}
 		s.free = append(s.free, database)
 	})
-	q := url.Values{}
+	with := url.Values{}
 	for name, value := range settings {
-		q.Set(name, value)
+		with.Set(name, value)
 	}
-	return strings.TrimSuffix(database+"&"+q.Encode(), "&")
+	return strings.TrimSuffix(database+"&"+with.Encode(), "&")
 }
 
 // empty removes all rows but the versions of the schema.
