@@ -29,8 +29,9 @@ import (
 // Options open central. Dir is needed; the rest has defaults.
 type Options struct {
 	Dir string // folder of keys, blocks and the SQLite file, made when missing
-	// Database is a SQLite file, or a PostgreSQL as postgres://user@host/name; "" is
-	// central.db in the folder. Processes that share it share the folder too.
+	// Database is a SQLite file, or a PostgreSQL as postgres://user@host/name. It is noted
+	// in the folder, because keys belong to the tables they signed for, and "" is the one
+	// noted, or else central.db in the folder. Another than the noted one is refused.
 	Database string
 	Name     string // in the CA's certificate and the note key, at first start only; "grattoir-central"
 	// Hosts are the names and addresses of the server's certificate. Without any, the
@@ -117,6 +118,10 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
+	var isNew bool
+	if opt.Database, isNew, err = findDatabase(opt); err != nil {
+		return nil, err
+	}
 	c := &Central{opt: opt, blocks: map[validate.BlockID]*openBlock{}, committed: func() {}}
 	if c.keys, err = loadKeys(opt); err != nil {
 		return nil, err
@@ -124,7 +129,13 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 	if c.store, err = openStore(ctx, opt); err != nil {
 		return nil, err
 	}
-	if err := c.store.change(ctx, c.relist); err != nil {
+	if isNew {
+		err = writeWhole(notePath(opt), []byte(opt.Database+"\n"), 0o600)
+	}
+	if err == nil {
+		err = c.store.change(ctx, c.relist)
+	}
+	if err != nil {
 		return nil, errors.Join(err, c.store.close())
 	}
 	newest, err := c.newestFeed(ctx)

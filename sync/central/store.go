@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -48,19 +49,68 @@ var schema embed.FS
 
 // openStore opens the database that the options name.
 func openStore(ctx context.Context, opt Options) (store, error) {
-	if IsPostgres(opt.Database) {
+	if isPostgres(opt.Database) {
 		return openPostgres(ctx, opt.Database)
 	}
-	path := opt.Database
-	if path == "" {
-		path = filepath.Join(opt.Dir, "central.db")
-	}
-	return openSQLite(ctx, path)
+	return openSQLite(ctx, opt.Database)
 }
 
-// IsPostgres tells whether Options.Database names a PostgreSQL and no file.
-func IsPostgres(database string) bool {
+// isPostgres tells whether a database is a URL of PostgreSQL and no file.
+func isPostgres(database string) bool {
 	return strings.HasPrefix(database, "postgres://") || strings.HasPrefix(database, "postgresql://")
+}
+
+// findDatabase gives the database of a folder: the one that is asked for, the one that is
+// noted there, or central.db. New means that it is to be noted once it was opened, for
+// every later start and every tool: with an empty one in its place, all that was paid
+// could be paid again.
+func findDatabase(opt Options) (database string, isNew bool, err error) {
+	usual, err := filepath.Abs(filepath.Join(opt.Dir, "central.db"))
+	if err != nil {
+		return "", false, err
+	}
+	want := opt.Database
+	if want != "" && !isPostgres(want) {
+		if strings.Contains(want, "://") {
+			return "", false, fmt.Errorf("database %.12q...: want a file, or postgres://user@host/name", want)
+		}
+		if want, err = filepath.Abs(want); err != nil {
+			return "", false, err
+		}
+	}
+	text, err := readKeyFile(notePath(opt)) // the URL may hold a password
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", false, err
+	}
+	noted := strings.TrimSpace(string(text))
+	if noted == "" {
+		if _, err := os.Stat(usual); err == nil || want == "" {
+			noted = usual
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return "", false, err
+		}
+	}
+	switch want {
+	case "", noted:
+		return noted, false, nil
+	}
+	if noted == "" {
+		return want, true, nil
+	}
+	return "", false, fmt.Errorf("%w: its tables are in another database than the one asked for: to move them, stop every process, move them, and write the new place into %s", ErrRefused, notePath(opt))
+}
+
+func notePath(opt Options) string { return filepath.Join(opt.Dir, "database") }
+
+// Exists tells whether a folder is a central's that knows its tables: whoever mistypes it,
+// or looks before its disk is mounted, must not begin an empty one.
+func Exists(dir string) (bool, error) {
+	for _, name := range []string{"central.db", "database"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			return err == nil, err
+		}
+	}
+	return false, nil
 }
 
 // migrate brings the tables to what this program knows, by the steps of one folder of schema/.

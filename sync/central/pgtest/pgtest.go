@@ -175,7 +175,7 @@ type Shared struct {
 
 // Main runs the tests and stops the server, where one was started. TestMain exits with
 // what it gives.
-func (s *Shared) Main(m *testing.M) int {
+func (s *Shared) Main(m interface{ Run() int }) int {
 	code := m.Run()
 	s.mu.Lock()
 	defer s.mu.Unlock()
