@@ -211,7 +211,7 @@ func (c Closing) headLines() []ClosingLine {
 	list := []ClosingLine{title}
 	for _, g := range c.Games {
 		if g.Demonstration {
-			list = append(list, ClosingLine{Kind: TitleLine, FR: "DEMONSTRATION", EN: "DEMONSTRATION"})
+			list = append(list, ClosingLine{Kind: TitleLine, FR: "DÉMONSTRATION", EN: "DEMONSTRATION"})
 			break
 		}
 	}

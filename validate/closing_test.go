@@ -41,7 +41,7 @@ func TestClosingSlipSaysEverythingInTwoColumns(t *testing.T) {
 		}
 	}
 	const want = `CLÔTURE Z SERVICE
-DEMONSTRATION
+DÉMONSTRATION
 -
 Période | 2026-11-30
 N° | 12

@@ -248,6 +248,7 @@ type paper struct {
 }
 
 func (p paper) Ready() *terminal.Fault   { return nil }
+func (p paper) Warning() *terminal.Fault { return nil }
 func (p paper) Changed() <-chan struct{} { return nil }
 
 func (p paper) PrintClosing(context.Context, validate.Closing) (validate.PrintState, error) {

@@ -103,7 +103,7 @@ func (d *demo) payWinner(ctx context.Context, c *desk, code ticket.Code, cents i
 	if err != nil {
 		return err
 	}
-	for _, want := range []string{money.Text(money.Amount(cents), "EUR", money.French, money.Receipt), paid.Receipt.Number, "DEMONSTRATION", "REÇU DE PAIEMENT", "Émission"} {
+	for _, want := range []string{money.Text(money.Amount(cents), "EUR", money.French, money.Receipt), paid.Receipt.Number, "DÉMONSTRATION", "REÇU DE PAIEMENT", "Émission"} {
 		if !strings.Contains(text, want) {
 			d.wrong = append(d.wrong, fmt.Sprintf("the slip of %s does not say %q", paid.Receipt.Number, want))
 		}

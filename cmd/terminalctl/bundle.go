@@ -52,6 +52,9 @@ it. Nothing is sent anywhere.`,
 			if err != nil {
 				return err
 			}
+			if p.broken != nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "terminalctl: the bundle lacks what the configuration names (is it another --config?): %v\n", p.broken)
+			}
 			a, err := saveBundle(b, out, p.config.Name, time.Now())
 			if err != nil {
 				return err
@@ -314,7 +317,7 @@ func (p *patient) manifestList(ctx context.Context) ([]manifestFacts, error) {
 func (p *patient) statusFacts() map[string]any {
 	st := p.status
 	faults := map[string]string{}
-	for name, f := range map[string]*control.Fault{"scanner": st.Scanner, "printer": st.Printer, "ledger": st.Ledger, "clock": st.Clock, "limits": st.Limits.Fault} {
+	for name, f := range map[string]*control.Fault{"scanner": st.Scanner, "printer": st.Printer, "paper": st.Paper, "ledger": st.Ledger, "clock": st.Clock, "limits": st.Limits.Fault} {
 		if f != nil {
 			faults[name] = f.Code + ": " + health.Scrub(f.Technician)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -22,7 +23,7 @@ import (
 // through the daemon's socket; PINs are typed without echo or read from --pin-file.
 
 func identityFlag(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVar(path, "identity", "", "`file` with the winner's identity as JSON, - for standard input: surname, first_names, born, birth_place, address, document, number, issued_by, valid_to")
+	cmd.Flags().StringVar(path, "identity", "", "`file` with the winner's identity as JSON, - for standard input: surname, first_names, born (1970-02-03), birth_place, address, document (identity-card, passport, residence-permit or driving-licence), number, issued_by, valid_to")
 }
 
 // maxIdentity bounds a file with an identity.
@@ -81,6 +82,18 @@ func deny(err error) error {
 	if errors.As(err, &d) {
 		return cli.Exit(cli.Refused, fmt.Errorf("%s (%w)", strings.ReplaceAll(d.ClerkEN, "\n", " "), err))
 	}
+	if errors.Is(err, terminal.ErrManager) {
+		return cli.Usagef("%w: add --manager ID", err)
+	}
+	return err
+}
+
+// said prints what an act without an answer of its own has done.
+func said(cmd *cobra.Command, done string, err error) error {
+	if err != nil {
+		return deny(err)
+	}
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), done)
 	return err
 }
 
@@ -174,7 +187,9 @@ func lockCommand() *cobra.Command {
 		Short:   "Lock the counter: tickets are checked, nothing is paid",
 		Example: `  terminalctl lock`,
 		Args:    cli.Args(cobra.NoArgs),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return deny(newClient(socket).Lock(cmd.Context())) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return said(cmd, "the counter is locked", newClient(socket).Lock(cmd.Context()))
+		},
 	}
 	socketFlag(cmd, &socket)
 	return cmd
@@ -192,7 +207,7 @@ func unlockCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return deny(newClient(a.socket).Unlock(cmd.Context(), pin))
+			return said(cmd, "the counter is open", newClient(a.socket).Unlock(cmd.Context(), pin))
 		},
 	}
 	a.add(cmd, "")
@@ -294,6 +309,15 @@ func printClosing(out io.Writer, c validate.Closing, asJSON bool) error {
 	return err
 }
 
+// reasons are the words that --reason knows.
+func reasons() string {
+	var list []string
+	for _, r := range validate.ReversalReasons() {
+		list = append(list, string(r))
+	}
+	return strings.Join(list, ", ")
+}
+
 func reverseCommand() *cobra.Command {
 	var a acts
 	var reason, text string
@@ -310,6 +334,9 @@ word. Reasons: paid-by-mistake, wrong-ticket, player-left, other (with --text).`
 			if a.manager == "" || reason == "" {
 				return cli.Usagef("--reason and --manager are both needed\nTry: %s --help", cmd.CommandPath())
 			}
+			if !slices.Contains(validate.ReversalReasons(), validate.ReversalReason(reason)) {
+				return cli.Usagef("--reason %.40q: want %s", reason, reasons())
+			}
 			pin, err := a.pin(cmd, "PIN of "+a.manager)
 			if err != nil {
 				return err
@@ -321,7 +348,11 @@ word. Reasons: paid-by-mistake, wrong-ticket, player-left, other (with --text).`
 			if a.json {
 				return cli.JSON(cmd.OutOrStdout(), r)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "reversal of %s, %s: %s (ledger number %s); the ticket stays paid until central accepts it\n", r.Number, money.Text(r.Amount, r.Currency, money.English, money.Receipt), r.State, r.Entry)
+			until := "until central accepts it"
+			if st, err := newClient(a.socket).Status(cmd.Context()); err == nil && st.StandAlone {
+				until = "for good: this terminal stands alone, and no central answers"
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "reversal of %s, %s: %s (ledger number %s); the ticket stays paid %s\n", r.Number, money.Text(r.Amount, r.Currency, money.English, money.Receipt), r.State, r.Entry, until)
 			return err
 		},
 	}
@@ -403,7 +434,7 @@ func describe(t control.Transaction) (act, what string) {
 	case t.Reversal != nil:
 		return "reversal", fmt.Sprintf("of %s, %s, %s, %s", t.Reversal.Number, amount(t.Reversal.Amount, t.Reversal.Currency), t.Reversal.Reason, t.Reversal.State)
 	case t.Reprint != nil:
-		return "copy", fmt.Sprintf("%d of %s", t.Reprint.Copy, t.Reprint.Number)
+		return "copy", fmt.Sprintf("DUPLICATA %d of %s", t.Reprint.Copy-1, t.Reprint.Number)
 	case t.Closing != nil:
 		return "closing", fmt.Sprintf("%s %d, %s", t.Closing.Kind, t.Closing.Number, t.Closing.Period)
 	}
@@ -505,7 +536,7 @@ func batchEndCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return client.EndBatch(cmd.Context(), b.ID)
+			return said(cmd, "the batch is ended", client.EndBatch(cmd.Context(), b.ID))
 		},
 	}
 	socketFlag(cmd, &socket)

@@ -87,7 +87,7 @@ func answers(ts *testscript.TestScript, _ bool, args []string) {
 	defer tick.Stop()
 	for {
 		st, err := client.Status(ctx)
-		if err == nil && codeOf(st.Scanner) == want["scanner"] && codeOf(st.Printer) == want["printer"] && st.Ledger == nil {
+		if err == nil && codeOf(st.Scanner) == want["scanner"] && codeOf(st.Printer) == want["printer"] && codeOf(st.Paper) == want["paper"] && st.Ledger == nil {
 			return
 		}
 		select {

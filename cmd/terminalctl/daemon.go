@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -171,27 +172,39 @@ func reprintCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "reprint NUMBER",
-		Short:   "Print another copy of a slip, marked DUPLICATA",
+		Short:   "Print another copy of a slip, marked DUPLICATA, or of a closing",
 		Example: `  terminalctl reprint 1-000017`,
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := control.ParseNumber(args[0]); err != nil {
 				return cli.Exit(cli.Usage, err)
 			}
-			r, err := newClient(socket).Reprint(cmd.Context(), args[0])
+			client := newClient(socket)
+			r, err := client.Reprint(cmd.Context(), args[0])
 			if err != nil {
-				return err
+				if z, none := client.ReprintClosing(cmd.Context(), args[0]); none == nil {
+					return saidClosing(cmd.OutOrStdout(), z, asJSON)
+				}
+				return deny(err)
 			}
 			if asJSON {
 				return cli.JSON(cmd.OutOrStdout(), r)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: copy %d is being printed, marked DUPLICATA\n", r.Number, r.Copies)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: another copy is being printed, marked DUPLICATA %d\n", r.Number, r.Copies-1)
 			return err
 		},
 	}
 	socketFlag(cmd, &socket)
 	jsonFlag(cmd, &asJSON)
 	return cmd
+}
+
+func saidClosing(out io.Writer, z validate.Closing, asJSON bool) error {
+	if asJSON {
+		return cli.JSON(out, z)
+	}
+	_, err := fmt.Fprintf(out, "%s: the closing of the %s, number %d, is being printed again\n", z.Entry, z.Kind, z.Number)
+	return err
 }
 
 func lastCommand() *cobra.Command {
@@ -226,7 +239,7 @@ func lastCommand() *cobra.Command {
 
 // ailing says that a person is needed at the terminal.
 func ailing(s control.Status) bool {
-	for _, f := range []*control.Fault{s.Scanner, s.Printer, s.Ledger, s.Clock, s.Register} {
+	for _, f := range []*control.Fault{s.Scanner, s.Printer, s.Paper, s.Ledger, s.Clock, s.Register} {
 		if f != nil {
 			return true
 		}
@@ -292,8 +305,9 @@ func printStatus(out io.Writer, st control.Status) error {
 	}
 	fmt.Fprintf(w, "Terminal\t%s, %s (%s)\n", st.Terminal, st.Shop, st.Program)
 	fmt.Fprintf(w, "Page\t%s\n", st.Page)
+	printCounter(w, st)
 	fmt.Fprintf(w, "Scanner\t%s\n", device(st.Scanner))
-	fmt.Fprintf(w, "Printer\t%s\n", device(st.Printer))
+	fmt.Fprintf(w, "Printer\t%s\n", device(cmp.Or(st.Printer, st.Paper)))
 	for i := range st.Board {
 		fmt.Fprintf(w, "Pins\t%s\n", device(&st.Board[i]))
 	}
@@ -338,6 +352,22 @@ func printStatus(out io.Writer, st control.Status) error {
 	return printBlocks(out, st)
 }
 
+// printCounter says who may pay, and that nothing is recorded while people are trained.
+func printCounter(w io.Writer, st control.Status) {
+	switch x := st.Session; {
+	case !st.SignOn:
+	case x == nil:
+		fmt.Fprintln(w, "Operator\tnobody is signed on, nothing is paid: terminalctl sign-on OPERATOR")
+	case x.Locked:
+		fmt.Fprintf(w, "Operator\t%s, counter LOCKED: terminalctl unlock\n", x.Operator)
+	default:
+		fmt.Fprintf(w, "Operator\t%s, since %s\n", x.Operator, x.Since.Local().Format(withZone))
+	}
+	if st.Training {
+		fmt.Fprintln(w, "Training\tON: payments are played, nothing is recorded")
+	}
+}
+
 // printQuota says what the blocks take and which are not here, one line for each that
 // this terminal has packs of.
 func printQuota(w io.Writer, l *control.Link) {
@@ -376,6 +406,9 @@ func whyMissing(why string) string {
 func printBlocks(out io.Writer, st control.Status) error {
 	if len(st.Blocks) == 0 {
 		fmt.Fprintln(out, "No block lies here: every ticket is an unknown game. Bring one with terminalctl manifest import.")
+		if len(st.Damaged) == 0 {
+			return nil
+		}
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "GAME\tCODE\tEMISSION\tBLOCK\tTICKETS\tSTATE")

@@ -114,6 +114,9 @@ func (p *patient) printer(ctx context.Context) health.Check {
 	c := p.machine.Port(health.CheckPrinter, p.config.Printer.Path, p.machine.Owner(p.config.Data))
 	switch {
 	case p.daemon == health.DaemonUp:
+		if p.status.Printer == nil && p.status.Paper != nil {
+			return health.Device(health.CheckPrinter, fault(p.status.Paper), "").Soon()
+		}
 		return asTold(c, p.status.Printer != nil, health.Device(health.CheckPrinter, fault(p.status.Printer), "it is ready"))
 	case p.daemon == health.DaemonSilent:
 		return untouched(c)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -144,6 +145,14 @@ func takenBy(st control.Status, a importAnswer) error {
 	return fmt.Errorf("the daemon does not see policy %s: --into is not its folder of policies", a.Version)
 }
 
+// noTime is why a policy may hold before its first day.
+const noTime = "no verified time here, so the newest one holds whatever its days"
+
+// early says that a policy holds though its first day has not come by the device's clock.
+func early(p control.SignedPolicy, st control.Status) bool {
+	return p.InForce && st.Trusted.IsZero() && !st.Now.IsZero() && p.ValidFrom > st.Now.Local().Format(time.DateOnly)
+}
+
 // printLimits says by which policy the terminal pays, and what is odd about the others.
 func printLimits(w io.Writer, st control.Status) {
 	from := map[string]string{"signed": "signed", "configuration": "from the configuration", "none": "every signed one is over"}[st.Limits.Source]
@@ -158,6 +167,9 @@ func printLimits(w io.Writer, st control.Status) {
 		}
 		if p.File == "" {
 			days += "; its file has gone, it counts until the next start"
+		}
+		if early(p, st) {
+			days += "; in force already: " + noTime
 		}
 		fmt.Fprintf(w, "\t%s, %s\n", p.Version, days)
 	}

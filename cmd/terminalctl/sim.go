@@ -256,12 +256,30 @@ func (d *simDesk) collect(ctx context.Context) {
 			d.report(err, "drawn into "+path)
 		}
 		complaints := d.devices.Printer.Errors()
-		for _, err := range complaints[d.known:] {
-			d.say("the printer does not understand: %v\n", err)
+		for _, line := range folded(complaints[d.known:]) {
+			d.say("the printer does not understand: %s\n", line)
 		}
 		d.known = len(complaints)
 		d.say("\n%s\n", slip.Text())
 	}
+}
+
+// folded are errors in words, one line for a run of equal ones: a driver that fills up a
+// picture that was cut off sends a thousand bytes that are nothing.
+func folded(list []error) (lines []string) {
+	for i := 0; i < len(list); {
+		n := 1
+		for i+n < len(list) && list[i+n].Error() == list[i].Error() {
+			n++
+		}
+		line := list[i].Error()
+		if n > 1 {
+			line += fmt.Sprintf(" (%d times)", n)
+		}
+		lines = append(lines, line)
+		i += n
+	}
+	return lines
 }
 
 // draw writes slip n, counted from 1, into path, or DIR/slip-N.png.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -252,4 +253,14 @@ func terminalPair(t *testing.T) (master, slave *os.File) {
 		t.Fatal(err)
 	}
 	return master, slave
+}
+
+func TestSimulatorSaysOnceWhatThePrinterDoesNotUnderstandAThousandTimes(t *testing.T) {
+	zero, other := errors.New("00"), errors.New("1B")
+	if got, want := folded([]error{zero, zero, zero, other, zero}), []string{"00 (3 times)", "1B", "00"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := folded(nil); len(got) > 0 {
+		t.Errorf("%q of nothing", got)
+	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"grattoir/device/control"
 )
@@ -76,6 +77,37 @@ func TestImportSaysWhenTheDaemonDoesNotTakeThePolicy(t *testing.T) {
 		err := takenBy(control.Status{Limits: c.limits}, a)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c.limits, err)
+		}
+	}
+}
+
+// TestStatusSaysWhoMayPay: a terminal that pays nobody for want of a sign-on says so.
+func TestStatusSaysWhoMayPay(t *testing.T) {
+	early := control.Status{Now: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC), Policy: "2027-1",
+		Limits: control.Limits{Source: "signed", Signed: []control.SignedPolicy{{Version: "2027-1", ValidFrom: "2027-01-01", File: "a.policy", InForce: true}}}}
+	known := early
+	known.Trusted = known.Now
+	for _, c := range []struct {
+		name      string
+		st        control.Status
+		want, not string
+	}{
+		{"no sign-on", control.Status{}, "", "Operator"},
+		{"nobody", control.Status{SignOn: true}, "nobody is signed on, nothing is paid", ""},
+		{"locked", control.Status{SignOn: true, Session: &control.Session{Operator: "anne", Locked: true}}, "anne, counter LOCKED", ""},
+		{"at work", control.Status{SignOn: true, Session: &control.Session{Operator: "anne"}}, "Operator  anne, since", "LOCKED"},
+		{"training", control.Status{Training: true}, "nothing is recorded", ""},
+		{"no block", control.Status{}, "No block lies here", "EMISSION"},
+		{"unusable block alone", control.Status{Damaged: []string{"x"}}, "NOT USABLE: x", ""},
+		{"policy before its day", early, "in force already: no verified time", ""},
+		{"policy, time known", known, "2027-1, from", "in force already"},
+	} {
+		var out strings.Builder
+		if err := printStatus(&out, c.st); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), c.want) || c.not != "" && strings.Contains(out.String(), c.not) {
+			t.Errorf("%s: want %q and not %q in\n%s", c.name, c.want, c.not, out.String())
 		}
 	}
 }

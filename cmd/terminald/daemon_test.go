@@ -246,7 +246,7 @@ func TestScanToSlipOverRealPorts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"REÇU DE PAIEMENT", "20 €", "vingt euros", "Émission", "N° de registre", "1-000001", "DEMONSTRATION"} {
+	for _, want := range []string{"REÇU DE PAIEMENT", "20 €", "vingt euros", "Émission", "N° de registre", "1-000001", "DÉMONSTRATION"} {
 		if !strings.Contains(slip.Text(), want) {
 			t.Errorf("the slip lacks %q:\n%s", want, slip.Text())
 		}

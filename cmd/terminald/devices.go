@@ -102,7 +102,7 @@ func awaitDevices(ctx context.Context, counter *terminal.Terminal) {
 func faultCodes(counter *terminal.Terminal, more ...*terminal.Fault) []string {
 	state, _ := counter.State()
 	codes := []string{}
-	for _, f := range append([]*terminal.Fault{state.Scanner, state.Printer, state.Ledger, state.Clock, state.Limits}, more...) {
+	for _, f := range append([]*terminal.Fault{state.Scanner, state.Printer, state.Paper, state.Ledger, state.Clock, state.Limits}, more...) {
 		if f != nil {
 			codes = append(codes, f.Code)
 		}

@@ -3,6 +3,7 @@ package control
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"grattoir/device/terminal"
@@ -90,6 +91,7 @@ func (s *server) acts(mux *http.ServeMux) {
 	mux.HandleFunc("POST /v1/lock", s.lock)
 	mux.HandleFunc("POST /v1/unlock", s.unlock)
 	mux.HandleFunc("POST /v1/closing", s.closing)
+	mux.HandleFunc("POST /v1/closing/reprint", s.reprintClosing)
 	mux.HandleFunc("POST /v1/reverse", s.reverse)
 	mux.HandleFunc("POST /v1/training", s.training)
 	mux.HandleFunc("GET /v1/history", s.history)
@@ -116,6 +118,7 @@ func (s *server) refuse(w http.ResponseWriter, err error) {
 	var d *terminal.Denied
 	if errors.As(err, &d) {
 		f.Code, f.Clerk, f.Technician = d.Code, d.Clerk(s.opt.Language), d.Technician
+		f.Error = strings.TrimPrefix(f.Error, d.Code+": ") // the code is said beside it
 	}
 	write(w, http.StatusConflict, f)
 }
@@ -169,6 +172,20 @@ func (s *server) closing(w http.ResponseWriter, r *http.Request) {
 		s.opt.Terminal.PrintClosing(x)
 	}
 	s.done(w, x, err)
+}
+
+func (s *server) reprintClosing(w http.ResponseWriter, r *http.Request) {
+	var q reprintRequest
+	if !read(w, r, &q) {
+		return
+	}
+	n, err := ParseNumber(q.Number)
+	if err != nil {
+		fail(w, http.StatusBadRequest, err)
+		return
+	}
+	c, err := s.opt.Terminal.ReprintClosing(r.Context(), n)
+	s.done(w, c, err)
 }
 
 func (s *server) reverse(w http.ResponseWriter, r *http.Request) {

@@ -132,6 +132,11 @@ func (c *Client) Reprint(ctx context.Context, number string) (Receipt, error) {
 	return call[Receipt](ctx, c, "POST", "/v1/reprint", reprintRequest{number})
 }
 
+// ReprintClosing prints the slip of a Z again.
+func (c *Client) ReprintClosing(ctx context.Context, number string) (validate.Closing, error) {
+	return call[validate.Closing](ctx, c, "POST", "/v1/closing/reprint", reprintRequest{number})
+}
+
 // Rescan makes the daemon look for new manifests.
 func (c *Client) Rescan(ctx context.Context) (Status, error) {
 	return call[Status](ctx, c, "POST", "/v1/rescan", struct{}{})
@@ -202,6 +207,9 @@ func (c *Client) send(ctx context.Context, method, path string, body any) ([]byt
 		return nil, err
 	}
 	res, err := c.http.Do(req)
+	if errors.Is(ctx.Err(), context.Canceled) { // not the daemon's silence
+		return nil, fmt.Errorf("given up, and the daemon may do it all the same (terminalctl history says): %w", context.Cause(ctx))
+	}
 	if err != nil {
 		var cause *url.Error
 		if errors.As(err, &cause) {
@@ -227,8 +235,10 @@ func (c *Client) send(ctx context.Context, method, path string, body any) ([]byt
 	case "needs":
 		return text, terminal.ErrNeeds
 	}
-	if f.Error == terminal.ErrNoStaff.Error() {
-		return nil, terminal.ErrNoStaff
+	for _, known := range []error{terminal.ErrNoStaff, terminal.ErrManager} {
+		if f.Error == known.Error() {
+			return nil, known
+		}
 	}
 	if f.Code != "" {
 		return nil, &terminal.Denied{Fault: terminal.Fault{Code: f.Code, ClerkFR: f.Clerk, ClerkEN: f.Clerk, Technician: f.Technician}, Err: errors.New(f.Error)}

@@ -83,10 +83,12 @@ type Status struct {
 	Unsent     Unsent    `json:"unsent"`
 	Scanner    *Fault    `json:"scanner"` // null when it works
 	Printer    *Fault    `json:"printer"`
+	Paper      *Fault    `json:"paper"`    // what the printer will soon need, null for nothing; it stops no payment
 	Ledger     *Fault    `json:"ledger"`   // what keeps it from taking payments, null for nothing
 	Clock      *Fault    `json:"clock"`    // what is wrong with it, null for nothing; it stops no payment
 	Board      []Fault   `json:"board"`    // what is wrong with lamps, drawer, switches and buttons, worst first; stops no payment
 	Register   *Fault    `json:"register"` // what keeps identities from central, null for nothing; it stops no payment
+	SignOn     bool      `json:"sign_on"`  // somebody must be signed on before anything is paid
 	Session    *Session  `json:"session"`  // who is signed on, null for nobody or no sign-on
 	Training   bool      `json:"training"` // nothing is recorded
 	Reprint    []string  `json:"reprint"`  // payments whose slip may not have come out
@@ -338,11 +340,12 @@ func (s *server) status(w http.ResponseWriter, _ *http.Request) {
 	st := s.opt.Status()
 	state, _ := s.opt.Terminal.State()
 	st.Unsent = Unsent{state.Unsent.Claims, int64(state.Unsent.Money), state.Unsent.Oldest}
-	st.Training = state.Training
+	st.Training, st.SignOn = state.Training, state.SignOn
 	if x := state.Session; x != nil {
 		st.Session = &Session{x.Operator, x.Name, x.Role, x.Since, x.Locked, int64(x.Float), x.Currency}
 	}
 	st.Scanner, st.Printer, st.Ledger, st.Clock = s.fault(state.Scanner), s.fault(state.Printer), s.fault(state.Ledger), s.fault(state.Clock)
+	st.Paper = s.fault(state.Paper)
 	st.Board = []Fault{}
 	for i := range state.Board {
 		st.Board = append(st.Board, *s.fault(&state.Board[i]))

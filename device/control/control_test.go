@@ -60,7 +60,7 @@ func serve(t *testing.T, change ...func(*Options)) daemon {
 
 func (d daemon) ticket(t *testing.T, number int, amount money.Amount) ticket.Code {
 	t.Helper()
-	code, err := ticket.Make(ticket.G40(), "399", 123, uint16(number), fmt.Sprintf("%022d", 987654321000+number))
+	code, err := ticket.Make(ticket.G40(), "399", 123, uint16(number), fmt.Sprintf("%022d", 987654321000+int64(number)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,6 +194,16 @@ func TestClientSaysThatNoDaemonAnswers(t *testing.T) {
 	_, err := NewClient(filepath.Join(t.TempDir(), "none")).Status(context.Background())
 	if !errors.Is(err, ErrNoDaemon) || !strings.Contains(err.Error(), "is it running?") {
 		t.Fatal(err)
+	}
+}
+
+// TestRequestThatIsGivenUpBlamesNotTheDaemon: Ctrl-C in a self-test is no dead daemon.
+func TestRequestThatIsGivenUpBlamesNotTheDaemon(t *testing.T) {
+	d := serve(t)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errors.New("interrupt"))
+	if _, err := d.Status(ctx); err == nil || errors.Is(err, ErrNoDaemon) || !strings.Contains(err.Error(), "given up") || !strings.Contains(err.Error(), "interrupt") {
+		t.Errorf("%v", err)
 	}
 }
 

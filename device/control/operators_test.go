@@ -49,7 +49,7 @@ func TestOperatorsGoThroughTheSocket(t *testing.T) {
 	}
 	r.err = &terminal.Denied{Fault: terminal.Fault{Code: "O8"}, Err: errors.New("wrong")}
 	var denied *terminal.Denied
-	if err := c.ChangeOperator(ctx, q); !errors.As(err, &denied) || denied.Code != "O8" {
+	if err := c.ChangeOperator(ctx, q); !errors.As(err, &denied) || denied.Error() != "O8: wrong" { // the code once
 		t.Fatalf("%v", err)
 	}
 }

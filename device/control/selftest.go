@@ -48,10 +48,10 @@ func (s *server) selfTest(w http.ResponseWriter, r *http.Request) {
 }
 
 // selling tells whether the counter is in the middle of a sale: a ticket that may be paid,
-// one whose digits are still to be typed, or a batch. A verdict that pays nothing may stay
+// one whose digits are still to be typed, or a batch that is not paid. A verdict that pays nothing may stay
 // on the counter for hours and is none.
 func selling(s terminal.State) bool {
-	return s.Batch != nil || s.View.Stage == terminal.Typing || s.View.Stage == terminal.Verdict && s.View.Verdict.Outcome == validate.Pay
+	return s.Batch != nil && !s.Batch.Paid || s.View.Stage == terminal.Typing || s.View.Stage == terminal.Verdict && s.View.Verdict.Outcome == validate.Pay
 }
 
 // SelfTest makes one step of the self-test, see health.Bench. The scan's step answers when

@@ -48,6 +48,7 @@ func TestSellingIsATicketThatMayBePaidOrABatch(t *testing.T) {
 		{"digits to type", view(terminal.Typing, ""), true},
 		{"paid", view(terminal.Paid, validate.Pay), false},
 		{"batch", terminal.State{View: terminal.View{Stage: terminal.Idle}, Batch: &terminal.Batch{}}, true},
+		{"batch that is paid", terminal.State{View: terminal.View{Stage: terminal.Paid}, Batch: &terminal.Batch{Paid: true}}, false},
 	} {
 		if got := selling(test.state); got != test.want {
 			t.Errorf("%s: %v", test.name, got)

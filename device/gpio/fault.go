@@ -44,8 +44,9 @@ func (f *Fault) Unwrap() error { return f.Err }
 
 // Faults are all faults this package names, by code, for the guide and for tests.
 func Faults() []*Fault {
-	return []*Fault{noGPIO("", nil), noPermission("", nil), noLine("", "", nil), outputFault(Win, nil), drawerFault(nil),
-		inputFault(Pay, nil), caseOpen(), caseOpened(), stuckButton(), glitchFault(Drawer, "")}
+	// With an example where the fault names a device or a line.
+	return []*Fault{noGPIO("", nil), noPermission("/dev/gpiochip0", nil), noLine("GPIO23", "terminalctl status says which lines are", nil), outputFault(Win, nil), drawerFault(nil),
+		inputFault(Pay, nil), caseOpen(), caseOpened(), stuckButton(), glitchFault(Drawer, "GPIO22")}
 }
 
 func noGPIO(looked string, err error) *Fault {

@@ -14,7 +14,10 @@ import (
 // Config is the check of the configuration file: err is why it cannot be used.
 func Config(path string, err error) Check {
 	c := About(CheckConfig)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return c.fail("name the file with --config; terminald --example prints one to begin with", "%s does not exist", path)
+	case err != nil:
 		return c.missing(path, err, "mend what is named, then: terminald --config "+path)
 	}
 	return c.ok("%s: every key is known and can work", path)

@@ -26,6 +26,7 @@ func TestFindingsAreJudgedAndSayWhatToDo(t *testing.T) {
 	}{
 		{"configuration", Config("t.toml", nil), OK, "t.toml", ""},
 		{"configuration that is wrong", Config("t.toml", errors.New("t.toml:1:1: unknown key\n  and more")), Fail, "unknown key and more", ""},
+		{"configuration that is elsewhere", Config("t.toml", fmt.Errorf("configuration: %w", &fs.PathError{Op: "open", Path: "t.toml", Err: fs.ErrNotExist})), Fail, "t.toml does not exist", ""},
 		{"configuration of others", Config("t.toml", denied), Skipped, "cannot be seen", ""},
 		{"daemon up", Daemon(DaemonUp, "s", nil), OK, "at s", ""},
 		{"daemon down", Daemon(DaemonDown, "s", gone), Warn, "down", ""},

@@ -72,6 +72,9 @@ func inside(name string) string {
 func (m Machine) FreeSpace(data string, reserve int64) Check {
 	c := About(CheckSpace)
 	s, err := m.Space(data)
+	if errors.Is(err, fs.ErrNotExist) { // the folder's own check says so
+		return c.Skip("%s does not exist yet: see data folder", data)
+	}
 	if err != nil {
 		return c.missing(data, err, "look whether the folder is there")
 	}

@@ -158,11 +158,12 @@ func TestDoctorComparesFreeSpaceWithTheReserve(t *testing.T) {
 		{Space{Free: 1 << 30, Total: 1 << 30, Files: 3}, nil, Fail, "only 3 more files"},
 		{Space{Free: 1 << 30, Total: 1 << 30, Files: -1}, nil, OK, "the reserve is 64 MB"},
 		{Space{}, fs.ErrPermission, Skipped, "cannot be seen by this user"},
-		{Space{}, errors.New("no such file"), Fail, "no such file"},
+		{Space{}, errors.New("input/output error"), Fail, "input/output error"},
+		{Space{}, fs.ErrNotExist, Skipped, "does not exist yet: see data folder"}, // one fault, one line
 	} {
 		m := Machine{Space: func(string) (Space, error) { return test.space, test.err }}
 		c := m.FreeSpace("/d", 64<<20)
-		if c.State != test.state || !strings.Contains(c.Detail, test.want) || c.Unseen != (test.state == Skipped) {
+		if c.State != test.state || !strings.Contains(c.Detail, test.want) || c.Unseen != errors.Is(test.err, fs.ErrPermission) {
 			t.Errorf("%+v: %+v", test, c)
 		}
 		if (c.Fault == "L1") != (test.want == "nothing is paid") {

@@ -49,17 +49,18 @@ func TestSlipInABrokenPrinterIsUnknownAtOnce(t *testing.T) {
 	}
 }
 
-// One answer that is lost in noise must not cost the proofs of all later slips.
+// One answer that is lost in noise must not cost the proofs of all later slips, and its own
+// slip is not vouched for by the lesser proof: that is one byte, and noise can look like it.
 func TestPrinterThatLostOneAnswerIsAskedForItsProofAgain(t *testing.T) {
 	b := start(t, "epson-tm-t20", sim.PrinterOptions{})
 	for _, c := range []struct {
 		silent bool
 		want   printer.State
-	}{{false, printer.StatePrinted}, {true, printer.StateConsumed}, {false, printer.StatePrinted}} {
+	}{{false, printer.StatePrinted}, {true, printer.StateUnknown}, {false, printer.StatePrinted}} {
 		if err := b.paper.Adjust(func(o *sim.PrinterOptions) { o.NoProcessID = c.silent }); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.print(t.Context(), receipt("REÇU")).ended(c.want); err != nil {
+		if err := b.print(t.Context(), receipt("REÇU")).ended(c.want); (err != nil) != c.silent {
 			t.Fatal(err)
 		}
 	}

@@ -51,6 +51,9 @@ func newBitmap(width, height int) bitmap {
 
 func (b bitmap) blacken(x, y int) { b.bits[y*b.stride+x/8] |= 0x80 >> (x % 8) }
 
+// row is one line of dots, to be read or written.
+func (b bitmap) row(y int) []byte { return b.bits[y*b.stride : (y+1)*b.stride] }
+
 func (b bitmap) black(x, y int) bool { return b.bits[y*b.stride+x/8]&(0x80>>(x%8)) != 0 }
 
 // code is a drawn symbol at half the size it has on paper (see job.raster).
@@ -84,11 +87,18 @@ func drawCode(kind blockKind, data string, dots int) (code, error) {
 	// White above and below belongs to the symbol; at its sides the paper is white anyway.
 	white := quietModules * half
 	b := newBitmap(modules*half, symbol.height*half+2*white)
-	for y := range b.height - 2*white {
-		for x := range b.width {
-			if symbol.black(x/half, y/half) {
-				b.blacken(x, y+white)
+	for y := range symbol.height {
+		row := b.row(white + y*half)
+		for x := range modules {
+			if !symbol.black(x, y) {
+				continue
 			}
+			for dot := x * half; dot < (x+1)*half; dot++ {
+				b.blacken(dot, white+y*half)
+			}
+		}
+		for n := 1; n < half; n++ {
+			copy(b.row(white+y*half+n), row)
 		}
 	}
 	return code{bits: b, module: 2 * half}, nil

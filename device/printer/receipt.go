@@ -40,7 +40,7 @@ func (st Stationery) Receipt(r validate.Receipt) (Slip, error) {
 	say := wordsFor(st.Language)
 	s := st.head()
 	if r.Slip.Demonstration {
-		s.Banner("DEMONSTRATION")
+		s.Banner(say.demonstration)
 		s.Line(say.worthless, Centre)
 		s.Blank()
 	}
@@ -111,16 +111,16 @@ func (st Stationery) PNG(w io.Writer, r validate.Receipt, p Profile) error {
 }
 
 type slipWords struct {
-	title, game, emission, ticket, code, number, terminal, date, dateLayout, operator, untrusted, worthless, check, keep string
+	title, game, emission, ticket, code, number, terminal, date, dateLayout, operator, untrusted, demonstration, worthless, check, keep string
 }
 
 func wordsFor(l money.Language) slipWords {
 	if l == money.English {
 		return slipWords{"PAYMENT RECEIPT", "Game", "Emission / code", "Ticket", "Hidden code", "Ledger number", "Terminal", "Date", "02/01/2006 15:04:05", "Clerk",
-			"Time of the terminal, not verified", "Of no value", "Code to check this receipt", "Please keep this receipt."}
+			"Time of the terminal, not verified", "DEMONSTRATION", "Of no value", "Code to check this receipt", "Please keep this receipt."}
 	}
 	return slipWords{"REÇU DE PAIEMENT", "Jeu", "Émission / code", "Ticket", "Code caché", "N° de registre", "Terminal", "Date", "02/01/2006 15:04:05", "Opérateur",
-		"Heure du terminal, non vérifiée", "Sans valeur", "Code de contrôle du reçu", "Conservez ce reçu."}
+		"Heure du terminal, non vérifiée", "DÉMONSTRATION", "Sans valeur", "Code de contrôle du reçu", "Conservez ce reçu."}
 }
 
 // Desk is the printer as the counter uses it: receipts go in, levels come out.
@@ -134,6 +134,14 @@ type Desk struct {
 // used up keeps nothing.
 func (d Desk) Ready() *terminal.Fault {
 	if f := d.Device.Status().Fault; f != nil && f.Stops {
+		return counterFault(f)
+	}
+	return nil
+}
+
+// Warning is nil, or what will keep slips from being printed soon.
+func (d Desk) Warning() *terminal.Fault {
+	if f := d.Device.Status().Fault; f != nil && !f.Stops {
 		return counterFault(f)
 	}
 	return nil

@@ -339,7 +339,11 @@ func (s *sending) level() State {
 func (s *sending) settleFor() (State, error) {
 	level := s.level()
 	switch {
-	case s.wantID && level == StateConsumed && !s.d.proved: // else its answer was lost on the way
+	case s.wantID && s.d.proved && level != StatePrinted:
+		// It answers process ids: this one was lost, or the slip was and noise on the line
+		// looked like the one byte of the lesser proof.
+		return s.forgotten(errUnproved)
+	case s.wantID && level == StateConsumed:
 		s.d.noProcessID = true
 		s.d.log.Warn("printer answers no process id: its profile promises too much", "profile", s.d.cfg.Profile.Name)
 	case level == StateSent && (s.d.cfg.Profile.Status == Can || s.d.reads):
@@ -350,8 +354,9 @@ func (s *sending) settleFor() (State, error) {
 
 // Why a job that was sent whole will not come out whole.
 var (
-	errFatal  = errors.New("the printer has an error that only switching it off clears, and forgets the slip with it")
-	errForgot = errors.New("the printer is well and never read the slip to its end: it was switched off, or lost bytes")
+	errFatal    = errors.New("the printer has an error that only switching it off clears, and forgets the slip with it")
+	errUnproved = errors.New("the printer, which proves its slips, gave no proof of this one")
+	errForgot   = errors.New("the printer is well and never read the slip to its end: it was switched off, or lost bytes")
 )
 
 // forgotten ends a job that the printer has lost. What it printed of it hangs out uncut.
@@ -362,9 +367,9 @@ func (s *sending) forgotten(why error) (State, error) {
 }
 
 // giveUp ends the wait for a proof. A proof already there counts, except that a
-// held printer may have read the job without printing it.
+// held printer may have read the job without printing it, and a cleared one forgot it.
 func (s *sending) giveUp(err error) (State, error) {
-	if level := s.level(); level == StatePrinted || level == StateConsumed && !s.held {
+	if level := s.level(); level == StatePrinted || level == StateConsumed && !s.held && !errors.Is(err, ErrCleared) {
 		return level, nil
 	}
 	end := s.unknown(err)

@@ -292,7 +292,7 @@ func cutAt(s string, n int) int {
 func width(s string) int { return utf8.RuneCountInString(s) }
 
 func flat(s string) string {
-	return strings.NewReplacer("\n", " ", glue, " ").Replace(s)
+	return strings.ReplaceAll(strings.ReplaceAll(s, "\n", " "), glue, " ")
 }
 
 // glue is the one no-break space left after tidy.

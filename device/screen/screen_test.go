@@ -59,7 +59,7 @@ func newCounter(t *testing.T, edit func(*Options)) *counter {
 		Policy: func() policy.Policy {
 			return policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 500000, ConfirmCashPrize: 10000, IdentityPrize: 200000, ClaimDays: 30}
 		},
-		Now: now, Trusted: trusted, Log: log, Limits: c.limits.Load})
+		Currency: "EUR", Now: now, Trusted: trusted, Log: log, Limits: c.limits.Load})
 	opt := Options{Terminal: c.terminal, Name: "T-0042", Shop: "Tabac de la Gare", Now: now, Trusted: trusted, DataDate: func() time.Time { return noon.Add(-18 * time.Hour) }, Log: log,
 		Render: func(w io.Writer, r validate.Receipt) error { return png.Encode(w, drawing()) }}
 	if edit != nil {
@@ -259,6 +259,27 @@ func TestPrizeThatNeedsIdentityOffersNoPayment(t *testing.T) {
 	}
 }
 
+func TestPageOfAPaidBatchNamesTheWholeSumAndOffersNoPayment(t *testing.T) {
+	c := newCounter(t, nil)
+	b, err := c.terminal.BeginBatch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.check(t, 1, 2000)
+	c.check(t, 2, 3000)
+	if _, err := c.terminal.PayBatch(t.Context(), b.ID, terminal.Confirmed{}); err != nil {
+		t.Fatal(err)
+	}
+	page := c.do(t, http.MethodGet, "/", nil, nil).Body.String()
+	if strings.Contains(page, `action="/pay"`) || !strings.Contains(page, "remettez 50\u00a0€ en tout") || !strings.Contains(page, "gains : 2, total 50\u00a0€") {
+		t.Errorf("page of a paid batch:\n%s", page)
+	}
+	c.check(t, 3, 500)
+	if page := c.do(t, http.MethodGet, "/", nil, nil).Body.String(); strings.Contains(page, "Lot payé") {
+		t.Error("the next customer's page still speaks of the batch")
+	}
+}
+
 func TestAlreadyPaidSaysWhenAndWhere(t *testing.T) {
 	c := newCounter(t, nil)
 	v := c.check(t, 1, 2000)
@@ -272,6 +293,17 @@ func TestAlreadyPaidSaysWhenAndWhere(t *testing.T) {
 	})
 	c.check(t, 2, 2000)
 	wantAll(t, "paid elsewhere", c.do(t, "GET", "/", nil, nil).Body.String(), "Payé le 28/11/2025 à 12:00", "point de vente Bar du Port, terminal T-7", "information du 28/11 à 11:00", "2-000009")
+}
+
+func TestPaperThatRunsOutSoonIsToldAndPaysOn(t *testing.T) {
+	c := newCounter(t, nil)
+	c.printer.Warn(terminaltest.PaperLow())
+	c.await(t, "the warning", func(s terminal.State) bool { return s.Paper != nil })
+	v := c.check(t, 1, 2000)
+	wantAll(t, "the roll nearly used up", c.press(t, "/pay", v.ID).Body.String(), "P10 Bientôt plus de papier. Préparez un rouleau.", "Reçu")
+	c.printer.Warn(nil)
+	c.await(t, "no warning", func(s terminal.State) bool { return s.Paper == nil })
+	wantNone(t, "a new roll", c.do(t, "GET", "/", nil, nil).Body.String(), "P10")
 }
 
 func TestPaidViewFollowsThePaperAndReprintsOnce(t *testing.T) {

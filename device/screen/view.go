@@ -1,6 +1,7 @@
 package screen
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -120,6 +121,10 @@ func (s *Screen) viewOf(now snapshot, l money.Language) view {
 		}
 	case terminal.Paid:
 		s.paid(&v, on, l)
+		if paidTogether(now.state) && (on.Receipt == nil || on.Receipt.Copies <= 1) { // a duplicate pays nothing
+			b := now.state.Batch
+			v.NextStep = fmt.Sprintf(w.BatchPaidNext, money.Text(b.Total, b.Currency, l, money.Screen))
+		}
 	case terminal.Trained:
 		v.Look, v.Word, v.NextStep = lookDone, w.TrainedWord, w.TrainedNext
 		v.bilingual(l, func(m money.Language) string { return wordsOf(m).Training })
@@ -157,6 +162,13 @@ func mayNotPay(state terminal.State, w *words) string {
 		return w.BatchFirst
 	}
 	return ""
+}
+
+// paidTogether says that the ticket on the counter is one of a batch that was just paid:
+// the money to hand out is the batch's, not this ticket's.
+func paidTogether(state terminal.State) bool {
+	b := state.Batch
+	return b != nil && b.Paid && b.Prizes > 0 && !state.Training && b.Holds(state.View)
 }
 
 // duty says who is at the counter.
@@ -293,7 +305,7 @@ func (s *Screen) line(state terminal.State, w *words, l money.Language) []item {
 		data = item{fmt.Sprintf(w.Data, w.moment(date, now, s.opt.Zone)), false}
 	}
 	items := []item{{w.unsent(state.Unsent, s.opt.StandAlone, s.opt.Currency, l, now, s.opt.Zone), false}, data,
-		device(w.PrinterReady, state.Printer, l), device(w.ScannerReady, state.Scanner, l)}
+		device(w.PrinterReady, cmp.Or(state.Printer, state.Paper), l), device(w.ScannerReady, state.Scanner, l)}
 	if state.Ledger != nil {
 		items = append(items, device("", state.Ledger, l))
 	}
@@ -311,6 +323,8 @@ func (s *Screen) line(state terminal.State, w *words, l money.Language) []item {
 	}
 	if b := state.Batch; b != nil && !b.Paid {
 		items = append(items, item{fmt.Sprintf(w.InBatch, len(b.Views), money.Text(b.Total, b.Currency, l, money.Screen)), false})
+	} else if paidTogether(state) {
+		items = append(items, item{fmt.Sprintf(w.BatchPaid, b.Prizes, money.Text(b.Total, b.Currency, l, money.Screen)), false})
 	}
 	return append(items, clock)
 }

@@ -191,7 +191,7 @@ func (m *parser) raster() error {
 	switch {
 	case h[1]&^0x33 != 0:
 		return fmt.Errorf("GS v 0 %d: no such scale", h[1])
-	case width*height > maxImage:
+	case int64(width)*int64(height) > maxImage: // an int has 32 bits on some terminals
 		return fmt.Errorf("GS v 0: %d x %d bytes is more than a printer holds", width, height)
 	}
 	data, err := m.take(width * height)

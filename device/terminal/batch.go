@@ -18,9 +18,9 @@ const MaxBatch = 10
 // share one total, whose thresholds count beside those of each prize.
 type Batch struct {
 	ID       string
-	Views    []View // in the order of their scans
-	Prizes   int    // how many of them can be paid
-	Total    money.Amount
+	Views    []View       // in the order of their scans
+	Prizes   int          // how many of them can be paid; when Paid, how many were
+	Total    money.Amount // what these come to
 	Currency string
 	Needs    []validate.Need
 	Paid     bool         // done: what could be paid is paid
@@ -145,9 +145,40 @@ func (t *Terminal) PayBatch(ctx context.Context, id string, c Confirmed) (Batch,
 			t.showBatch(b)
 		}
 	}
-	b.Paid = true
-	t.showBatch(b)
+	b = settle(b)
+	t.showPaid(b)
 	t.opt.Step("batch-paid")
 	t.wakePrinting()
 	return b, nil
+}
+
+// settle says of a batch that was gone through what was paid of it: a claim that the
+// ledger refused on the way is no money to hand out.
+func settle(b Batch) Batch {
+	b.Paid, b.Prizes, b.Total = true, 0, 0
+	for _, v := range b.Views {
+		if v.Stage == Paid || v.Stage == Trained {
+			b.Prizes++
+			b.Total += v.Opened.Amount // cannot overflow: BatchNeeds has added more of them up
+		}
+	}
+	return b
+}
+
+// showPaid shows a batch that is done. The ticket on the counter is one of its own as a
+// rule, and must not go on asking to be paid. Both change at once, for the drawer to open once.
+func (t *Terminal) showPaid(b Batch) {
+	t.change(func(s *State) {
+		s.Batch = &b
+		for _, v := range b.Views {
+			if v.ID == s.View.ID {
+				s.View = v
+			}
+		}
+	})
+}
+
+// Holds says that a view is of one of the batch's tickets.
+func (b Batch) Holds(v View) bool {
+	return v.ID != "" && slices.ContainsFunc(b.Views, func(own View) bool { return own.ID == v.ID })
 }

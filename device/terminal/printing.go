@@ -174,8 +174,11 @@ func (t *Terminal) show(r validate.Receipt, holding *Fault) {
 	})
 }
 
-// Reprint prints another copy of a slip. It is marked DUPLICATA and counted.
+// Reprint prints another copy of a slip. It is marked DUPLICATA and counted. While a copy
+// waits there is no further one: who asks twice at once gets one.
 func (t *Terminal) Reprint(ctx context.Context, n validate.EntryNumber) (validate.Receipt, error) {
+	t.act.Lock()
+	defer t.act.Unlock()
 	r, err := t.opt.Ledger.Receipt(ctx, n)
 	if err != nil {
 		return r, err
@@ -209,18 +212,24 @@ func (t *Terminal) Last(ctx context.Context, n int) ([]validate.Receipt, error) 
 	return t.opt.Ledger.Last(ctx, n)
 }
 
+func (t *Terminal) closingWaits() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.closings) > 0
+}
+
 // stopGrace is how long a stop waits for the slip that is being printed.
 const stopGrace = 5 * time.Second
 
-// Drain waits until no slip waits or the grace is over. It is for an orderly stop:
-// scans have ended before.
+// Drain waits until no slip waits, a closing's included, or the grace is over. It is for
+// an orderly stop: scans have ended before.
 func (t *Terminal) Drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, stopGrace)
 	defer cancel()
 	for {
 		_, changed := t.State()
 		waiting, err := t.opt.Ledger.Unprinted(ctx)
-		if err != nil || len(waiting) == 0 || t.opt.Printer.Ready() != nil {
+		if err != nil || len(waiting) == 0 && !t.closingWaits() || t.opt.Printer.Ready() != nil {
 			return
 		}
 		select {

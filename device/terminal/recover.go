@@ -11,8 +11,8 @@ import (
 // next copy is a DUPLICATA. A slip held by a fault had sent nothing and stays the
 // original. The claims themselves need nothing: they were durable before anything was
 // shown. It must end before the first scan is accepted, and writes nothing: a disk
-// that is full must not keep a terminal from answering. It returns how many slips may
-// have been cut off.
+// that is full must not keep a terminal from answering. It returns how many slips may lie
+// cut off in the printer: those, and one whose end nobody saw, if none came out after it.
 func (t *Terminal) Recover(ctx context.Context) (int, error) {
 	waiting, err := t.opt.Ledger.Unprinted(ctx)
 	if err != nil {
@@ -27,10 +27,15 @@ func (t *Terminal) Recover(ctx context.Context) (int, error) {
 	const lookBack = 200 // payments: a day of a busy shop
 	list, err := t.opt.Ledger.Last(ctx, lookBack)
 	t.say("cannot read the newest payments", err) // a reminder less keeps no terminal from starting
+	cut, after := len(t.doubtful), false
 	for _, r := range list {
 		if r.Print == validate.Unknown {
 			t.unsure[r.Number] = true
+			if !after {
+				cut++ // the cable was out, or the printer silent, when the last run ended
+			}
 		}
+		after = after || r.Print.Done()
 	}
-	return len(t.doubtful), nil
+	return cut, nil
 }

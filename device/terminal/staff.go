@@ -72,6 +72,8 @@ func (d *Denied) Unwrap() error { return d.Err }
 var (
 	// ErrNoStaff means a terminal whose configuration has no sign-on.
 	ErrNoStaff = errors.New("this terminal has no sign-on: set sign_on = true in its configuration")
+	// ErrManager means an act that somebody else must allow, and nobody was named.
+	ErrManager = errors.New("a manager must allow this, with his PIN: nobody was named")
 	// ErrBusy means that the counter is in the middle of something else.
 	ErrBusy = errors.New("the counter is busy with something else")
 )
@@ -90,6 +92,9 @@ func (t *Terminal) acting() (string, error) {
 func (t *Terminal) approve(ctx context.Context, act Approval, about string, by Credentials) (string, error) {
 	if t.opt.Staff == nil {
 		return t.opt.Operator, nil
+	}
+	if by.Operator == "" {
+		return "", ErrManager // an empty PIN would be called a wrong one
 	}
 	return t.opt.Staff.Approve(ctx, act, about, by)
 }
@@ -146,7 +151,8 @@ func (t *Terminal) openShift(ctx context.Context, s Session) (validate.Shift, er
 	return t.opt.Ledger.OpenShift(ctx, s.Operator, s.Float, s.Currency)
 }
 
-// SignOff ends the shift with its Z, then the session. With credentials a manager ends
+// SignOff ends the shift with its Z, then the session; a batch that is open is given up,
+// or the next operator's tickets would join it. With credentials a manager ends
 // the session of somebody who has left.
 func (t *Terminal) SignOff(ctx context.Context, manager Credentials) (validate.Closing, error) {
 	if t.opt.Staff == nil {
@@ -174,6 +180,8 @@ func (t *Terminal) SignOff(ctx context.Context, manager Credentials) (validate.C
 		return z, err
 	}
 	t.opt.Step("shift-closed")
+	// What this customer's tickets are worth the next one at the counter finds out anew.
+	t.change(func(s *State) { s.Batch, s.View = nil, View{Stage: Idle, At: t.opt.Now()} })
 	t.printClosing(z)
 	_, err = end(ctx)
 	t.opt.Log.Info("sign-off", "operator", operator, "shift", z.Number, "err", err)
@@ -238,7 +246,18 @@ func (t *Terminal) printClosing(c validate.Closing) {
 	t.wakePrinting()
 }
 
-// PrintClosing prints the slip of a closing again, by its ledger number, or an X's.
+// ReprintClosing prints the slip of a Z again: paper that ran out, or a stop, may have cut
+// it off. It hands out no money, and its ledger number tells it from every other Z.
+func (t *Terminal) ReprintClosing(ctx context.Context, n validate.EntryNumber) (validate.Closing, error) {
+	c, err := t.opt.Ledger.Closing(ctx, n)
+	if err == nil {
+		t.opt.Log.Info("closing printed again", "kind", c.Kind, "number", c.Number, "entry", n)
+		t.printClosing(c)
+	}
+	return c, err
+}
+
+// PrintClosing prints the slip of an X.
 func (t *Terminal) PrintClosing(c validate.Closing) { t.printClosing(c) }
 
 // printClosings prints the closings that wait, after the slips of claims.
@@ -252,7 +271,7 @@ func (t *Terminal) printClosings(ctx context.Context) {
 		next := t.closings[0]
 		t.mu.Unlock()
 		if state, err := t.opt.Printer.PrintClosing(ctx, next); err != nil {
-			t.opt.Log.Warn("slip of a closing", "kind", next.Kind, "number", next.Number, "state", state, "err", err)
+			t.opt.Log.Warn("slip of a closing may not be out: terminalctl reprint its entry", "kind", next.Kind, "number", next.Number, "entry", next.Entry, "state", state, "err", err)
 			if state == validate.Held {
 				return
 			}
@@ -272,14 +291,14 @@ func (t *Terminal) SetTraining(ctx context.Context, on bool, by Credentials) err
 	}
 	t.act.Lock()
 	defer t.act.Unlock()
-	if state, _ := t.State(); state.Batch != nil {
-		return fmt.Errorf("a batch is open: %w", ErrBusy)
+	if state, _ := t.State(); state.Batch != nil && !state.Batch.Paid {
+		return ErrBatch
 	}
 	if err := t.opt.Ledger.SetTraining(context.WithoutCancel(ctx), on, who); err != nil {
 		return err
 	}
 	t.opt.Log.Info("training", "on", on, "operator", who)
-	t.change(func(s *State) { s.Training, s.View = on, View{Stage: Idle, At: t.opt.Now()} })
+	t.change(func(s *State) { s.Training, s.Batch, s.View = on, nil, View{Stage: Idle, At: t.opt.Now()} })
 	return nil
 }
 

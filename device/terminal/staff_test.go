@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"grattoir/device/terminal"
 	"grattoir/device/terminal/terminaltest"
@@ -91,6 +93,64 @@ func TestSignOffClosesTheShiftAndPrintsIt(t *testing.T) {
 	if _, err := c.SignOn(ctx, who("bob", "2580"), 0); err != nil {
 		t.Errorf("the next shift: %v", err)
 	}
+}
+
+func TestSignOffLeavesNoTicketAndNoBatchToTheNextOperator(t *testing.T) {
+	c, _ := signing(t)
+	if _, err := c.SignOn(ctx, who("anne", "4711"), 0); err != nil {
+		t.Fatal(err)
+	}
+	c.collect(t, 2000, 500)
+	if _, err := c.SignOff(ctx, terminal.Credentials{}); err != nil {
+		t.Fatal(err)
+	}
+	if s, _ := c.State(); s.Batch != nil || s.View.Stage != terminal.Idle {
+		t.Errorf("the counter shows %s, batch %v", s.View.Stage, s.Batch != nil)
+	}
+}
+
+// TestClosingIsPrintedAgainByItsLedgerNumber: its slip is not durable, the closing is.
+func TestClosingIsPrintedAgainByItsLedgerNumber(t *testing.T) {
+	c, _ := signing(t)
+	c.runs(t)
+	if _, err := c.SignOn(ctx, who("anne", "4711"), 5000); err != nil {
+		t.Fatal(err)
+	}
+	paid := c.pay(t, c.check(c.ticket(t, 1, 3, 2000)))
+	z, err := c.SignOff(ctx, terminal.Credentials{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := c.ReprintClosing(ctx, z.Entry)
+	if err != nil || again.Number != z.Number {
+		t.Fatalf("%+v %v", again, err)
+	}
+	c.until(t, func() bool { return len(c.printer.Closings()) == 2 })
+	if _, err := c.ReprintClosing(ctx, paid.Receipt.Number); !errors.Is(err, terminaltest.ErrNotFound) {
+		t.Errorf("a payment printed as a closing: %v", err)
+	}
+}
+
+// TestStopWaitsForTheSlipOfAClosing: the day's end is when a terminal is switched off.
+func TestStopWaitsForTheSlipOfAClosing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := signing(t)
+		if _, err := c.Close(ctx, validate.DayClosing, who("max", "9073")); err != nil {
+			t.Fatal(err)
+		}
+		drained := make(chan time.Time, 1)
+		go func() { c.Drain(ctx); drained <- time.Now() }()
+		synctest.Wait()
+		if len(drained) > 0 {
+			t.Fatal("stopped with the closing's slip still to print")
+		}
+		began := time.Now()
+		stop := c.runs(t)
+		if at := <-drained; at.After(began) || len(c.printer.Closings()) != 1 {
+			t.Errorf("waited until %v, %d slips", at.Sub(began), len(c.printer.Closings()))
+		}
+		stop()
+	})
 }
 
 // until waits for a condition that changes with the counter's or the printer's state.
@@ -246,6 +306,46 @@ func TestBatchPaysEachTicketByItsOwnClaimAndOneTotal(t *testing.T) {
 	}
 	if s, _ := c.State(); s.Batch != nil || s.View.Stage != terminal.Idle {
 		t.Error("the batch still stands")
+	}
+}
+
+// TestActWithoutAManagerSaysThatOneIsMissing: an empty PIN is not called a wrong one, and no
+// try is counted for it.
+func TestActWithoutAManagerSaysThatOneIsMissing(t *testing.T) {
+	c, _ := signing(t)
+	if err := c.SetTraining(ctx, true, terminal.Credentials{}); !errors.Is(err, terminal.ErrManager) {
+		t.Errorf("training: %v", err)
+	}
+	if _, err := c.Close(ctx, validate.DayClosing, terminal.Credentials{}); !errors.Is(err, terminal.ErrManager) {
+		t.Errorf("Z of the day: %v", err)
+	}
+}
+
+// TestTicketOfAPaidBatchAsksForNoMoreMoney: the counter shows the last ticket of a batch
+// while it is paid, and the total is what was paid, not what was asked for.
+func TestTicketOfAPaidBatchAsksForNoMoreMoney(t *testing.T) {
+	c := newCounter()
+	b := c.collect(t, 2000, 500)
+	if _, err := c.PayBatch(ctx, b.ID, terminal.Confirmed{}); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := c.State()
+	if s.View.ID != b.Views[1].ID || s.View.Stage != terminal.Paid || s.View.Receipt == nil || !s.Batch.Holds(s.View) {
+		t.Errorf("the counter shows %s, %s", s.View.Stage, s.View.Verdict.Reason)
+	}
+	if v := c.check(c.ticket(t, 300, 3, 2000)); s.Batch.Holds(v) {
+		t.Error("the next ticket is in the batch that is paid")
+	}
+	if err := c.SetTraining(ctx, true, terminal.Credentials{}); err != nil {
+		t.Errorf("training after a paid batch: %v", err)
+	}
+
+	c = newCounter()
+	b = c.collect(t, 2000, 500, 600)
+	c.ledger.SetAllowance(1)
+	done, err := c.PayBatch(ctx, b.ID, terminal.Confirmed{})
+	if s, _ := c.State(); err != nil || done.Prizes != 1 || done.Total != 2000 || s.View.Verdict.Reason != validate.AllowanceSpent {
+		t.Errorf("%d prizes, %d: %v; the counter shows %s", done.Prizes, done.Total, err, s.View.Verdict.Reason)
 	}
 }
 

@@ -60,6 +60,8 @@ type Ledger interface {
 	OpenShift(ctx context.Context, operator string, float money.Amount, currency string) (validate.Shift, error)
 	X(ctx context.Context, kind validate.ClosingKind) (validate.Closing, error)
 	Z(ctx context.Context, kind validate.ClosingKind, operator string) (validate.Closing, error)
+	// Closing returns the Z of an entry.
+	Closing(ctx context.Context, n validate.EntryNumber) (validate.Closing, error)
 	RequestReversal(ctx context.Context, r validate.Reversal) (validate.Reversal, error)
 	Training() bool
 	SetTraining(ctx context.Context, on bool, operator string) error
@@ -72,13 +74,16 @@ type Ledger interface {
 type Printer interface {
 	// Ready is nil, or what keeps a slip from being printed now.
 	Ready() *Fault
+	// Warning is nil, or what will keep slips from being printed soon: the roll is nearly
+	// used up.
+	Warning() *Fault
 	// Print prints the slip of a receipt and returns the level reached. Held means that
 	// a fault came before the first byte: nothing was sent, the same copy may be tried
 	// again. Watch is told what holds the job meanwhile, and nil when it goes on.
 	Print(ctx context.Context, r validate.Receipt, watch func(*Fault)) (validate.PrintState, error)
 	// PrintClosing prints the slip of a closing, as Print does.
 	PrintClosing(ctx context.Context, c validate.Closing) (validate.PrintState, error)
-	// Changed is closed at the next change of Ready.
+	// Changed is closed at the next change of Ready or Warning.
 	Changed() <-chan struct{}
 }
 
@@ -183,6 +188,7 @@ type State struct {
 	Ledger  *Fault                 // what keeps the ledger from taking payments, nil for nothing
 	Clock   *Fault                 // what is wrong with the clock, nil for nothing; it stops no payment
 	Limits  *Fault                 // what is wrong with the signed policies, nil for nothing
+	Paper   *Fault                 // what the printer will soon need, nil for nothing; it stops no payment
 	Board   []Fault                // of lamps, drawer, switches and buttons, the worst first; they stop no payment
 	Reprint []validate.EntryNumber // payments whose slip may not have come out, newest first
 
@@ -283,9 +289,9 @@ func (t *Terminal) refresh(ctx context.Context) {
 		t.say("nothing can be paid", nil)
 	}
 	reprint := t.unsureSlips(ctx)
-	ready, clock, limits := t.opt.Printer.Ready(), t.opt.Clock(), t.opt.Limits()
+	ready, soon, clock, limits := t.opt.Printer.Ready(), t.opt.Printer.Warning(), t.opt.Clock(), t.opt.Limits()
 	t.change(func(s *State) {
-		s.Unsent, s.Ledger, s.Clock, s.Limits, s.Printer, s.Reprint = unsent, trouble, clock, limits, ready, reprint
+		s.Unsent, s.Ledger, s.Clock, s.Limits, s.Printer, s.Paper, s.Reprint = unsent, trouble, clock, limits, ready, soon, reprint
 	})
 }
 

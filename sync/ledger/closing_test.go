@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -634,6 +635,12 @@ func TestHistoryIsRebuiltFromTheLedgerAlone(t *testing.T) {
 	}
 	if two, err := tl.l.History(ctx, 2); err != nil || len(two) != 2 {
 		t.Errorf("%d acts, want the newest 2: %v", len(two), err)
+	}
+	if z, err := tl.l.Closing(ctx, after[0].Entry); err != nil || !reflect.DeepEqual(z, *after[0].Closing) {
+		t.Errorf("by its number %+v, %v", z, err)
+	}
+	if z, err := tl.l.Closing(ctx, after[3].Entry); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a payment is the closing %+v: %v", z, err)
 	}
 }
 

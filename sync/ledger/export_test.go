@@ -560,6 +560,27 @@ func TestImportTakesNothingButTheWholeJournalOfAFreshLedgersTerminal(t *testing.
 	}
 }
 
+// TestImportUnderAMistypedNameMakesNoLedger: it would bear that name for good, and refuse
+// the right import.
+func TestImportUnderAMistypedNameMakesNoLedger(t *testing.T) {
+	ctx := context.Background()
+	s := newSigners(t)
+	text := exported(t, signedBook(t, s), Range{})
+	dir := t.TempDir()
+	opt := options(dir)
+	wrong := opt
+	wrong.Terminal = "T-2"
+	if _, err := Import(ctx, bytes.NewReader(text), wrong, ImportOptions{Keys: s.Keys}); !errors.Is(err, ErrExport) || !strings.Contains(err.Error(), "nothing was changed") {
+		t.Errorf("another terminal's: %v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if _, err := Import(ctx, bytes.NewReader(text), opt, ImportOptions{Keys: s.Keys}); err != nil {
+		t.Errorf("the right name afterwards: %v", err)
+	}
+}
+
 func resealed(edit func([]byte) []byte) func([]byte) []byte {
 	return func(b []byte) []byte { return reseal(edit(b)) }
 }

@@ -104,6 +104,24 @@ func (l *Ledger) transaction(ctx context.Context, q querier, e Entry) (validate.
 	return t, err
 }
 
+// Closing returns the closing of an entry. The error is ErrNotFound where the entry is
+// none, or is no closing.
+func (l *Ledger) Closing(ctx context.Context, n validate.EntryNumber) (validate.Closing, error) {
+	var found *validate.Closing
+	err := eachEntry(ctx, l.read, "WHERE kind = 'closing' AND epoch = ? AND seq = ?", []any{n.Epoch, n.Seq}, func(e Entry) error {
+		c, err := closingOf(e)
+		found = &c
+		return err
+	})
+	if err == nil && found == nil {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return validate.Closing{}, fmt.Errorf("closing %v: %w", n, err)
+	}
+	return *found, nil
+}
+
 // closingOf is a closing's entry as a report.
 func closingOf(e Entry) (validate.Closing, error) {
 	c := validate.Closing{Terminal: e.Terminal, Entry: validate.EntryNumber{Epoch: e.Epoch, Seq: e.Seq}}

@@ -1,8 +1,11 @@
 package ledger
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -31,16 +34,39 @@ var ErrNotFresh = errors.New("the ledger is not a fresh one")
 // said comes again; failed secrets are counted anew. The errors are ErrExport, ErrDamaged,
 // ErrNotFresh and Open's.
 func Import(ctx context.Context, r io.Reader, opt Options, o ImportOptions) (Proof, error) {
+	in := bufio.NewReader(r)
+	if err := rightTerminal(in, opt.Terminal); err != nil {
+		return Proof{}, fmt.Errorf("import into %s: nothing was changed: %w", opt.Path, err)
+	}
 	l, err := Open(ctx, opt)
 	if err != nil {
 		return Proof{}, err
 	}
 	l.opt.Sign = nil // the signatures are the old card's
-	p, err := l.takeOver(ctx, r, o)
+	p, err := l.takeOver(ctx, in, o)
 	if err := errors.Join(err, l.Close()); err != nil {
 		return p, fmt.Errorf("import into %s: %w", opt.Path, err)
 	}
 	return p, nil
+}
+
+// rightTerminal looks ahead at whose journal an export says it is, before a ledger is
+// made: one made under a mistyped name would bear it for good, and refuse the right
+// import. What cannot be read here is left to the reader of the whole.
+func rightTerminal(in *bufio.Reader, name string) error {
+	head, _ := in.Peek(in.Size())
+	line, _, _ := bytes.Cut(head, []byte("\n"))
+	var first struct {
+		Journal *exportHeader `json:"journal"`
+	}
+	if json.Unmarshal(line, &first) == nil && first.Journal != nil && first.Journal.Terminal != name {
+		return othersJournal(first.Journal.Terminal, name)
+	}
+	return nil
+}
+
+func othersJournal(its, name string) error {
+	return fmt.Errorf("%w: it is the journal of terminal %q, not of %q", ErrExport, clean(its), name)
 }
 
 // takeOver reads the export into one transaction, and commits it when the whole file,
@@ -84,7 +110,7 @@ type intake struct {
 
 func (in *intake) begin(h exportHeader) error {
 	if h.Terminal != in.terminal {
-		return fmt.Errorf("%w: it is the journal of terminal %q, not of %q", ErrExport, clean(h.Terminal), in.terminal)
+		return othersJournal(h.Terminal, in.terminal)
 	}
 	if !h.Whole {
 		return fmt.Errorf("%w: it is a part of a journal, from %d-%d to %d-%d", ErrExport, h.From.Epoch, h.From.Seq, h.To.Epoch, h.To.Seq)

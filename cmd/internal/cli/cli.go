@@ -117,16 +117,38 @@ func SmallHeap() { debug.SetGCPercent(25) }
 func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			return Usagef("%d words after %s; it is written: %s\nTry: %s --help", len(args), cmd.Name(), cmd.Use, cmd.CommandPath())
+			return Usagef("%s after %s; it is written: %s\nTry: %s --help", counted(len(args)), cmd.Name(), cmd.UseLine(), cmd.CommandPath())
 		}
 		return nil
 	}
 }
 
+func counted(words int) string {
+	switch words {
+	case 0:
+		return "nothing stands"
+	case 1:
+		return "1 word stands"
+	}
+	return fmt.Sprintf("%d words stand", words)
+}
+
+// child refuses a word that is no command of a group, and names what is near to it.
+func child(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	near := ""
+	if list := cmd.SuggestionsFor(args[0]); len(list) > 0 {
+		near = ", did you mean " + strings.Join(list, " or ") + "?"
+	}
+	return Usagef("%.40q is no command of %s%s\nTry: %s --help", args[0], cmd.CommandPath(), near, cmd.CommandPath())
+}
+
 // Group is a command that only holds others: called by itself or with a word
 // it does not know, it is wrong usage and says which words there are.
 func Group(use, short string, children ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, Args: Args(cobra.NoArgs)}
+	cmd := &cobra.Command{Use: use, Short: short, Args: child, SuggestionsMinimumDistance: 2}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		_ = cmd.Usage()
 		return Usagef("%s needs one of the commands above", cmd.CommandPath())
@@ -186,13 +208,19 @@ func (p *Progress) Add(n int64) {
 	}
 }
 
-// ReadBounded reads a whole file of at most limit bytes.
+// pipePatience is how long a pipe or a device may take to say what is in it.
+const pipePatience = 5 * time.Second
+
+// ReadBounded reads a whole file of at most limit bytes. A pipe is read too, as a shell
+// gives one, but none can keep the program waiting: with nobody at its other end it is
+// empty, with somebody who says nothing it fails after a while.
 func ReadBounded(name string, limit int64) ([]byte, error) {
-	file, err := os.Open(name)
+	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
+	_ = file.SetReadDeadline(time.Now().Add(pipePatience)) // a regular file has none and needs none
 	text, err := io.ReadAll(io.LimitReader(file, limit+1))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

@@ -303,6 +303,18 @@ func (l *Ledger) SetTraining(_ context.Context, on bool, _ string) error {
 	return l.writing
 }
 
+// Closing returns a Z by its entry.
+func (l *Ledger) Closing(_ context.Context, n validate.EntryNumber) (validate.Closing, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.closings {
+		if c.Entry == n {
+			return c, nil
+		}
+	}
+	return validate.Closing{}, ErrNotFound
+}
+
 // History gives the newest claims.
 func (l *Ledger) History(ctx context.Context, n int) ([]validate.Transaction, error) {
 	list, err := l.Last(ctx, n)

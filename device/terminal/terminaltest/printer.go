@@ -14,6 +14,7 @@ import (
 type Printer struct {
 	mu       sync.Mutex
 	fault    *terminal.Fault
+	warning  *terminal.Fault
 	paused   bool
 	level    validate.PrintState
 	slips    []validate.Receipt
@@ -35,6 +36,15 @@ func PaperOut() *terminal.Fault {
 // Break sets what keeps the printer from printing; nil mends it. A slip that is being
 // printed then is held inside the printer and goes on after the mending.
 func (p *Printer) Break(f *terminal.Fault) { p.set(func() { p.fault = f }) }
+
+// Warn sets what the printer will soon need; nil for nothing.
+func (p *Printer) Warn(f *terminal.Fault) { p.set(func() { p.warning = f }) }
+
+// PaperLow is a warning.
+func PaperLow() *terminal.Fault {
+	return &terminal.Fault{Code: "P10", ClerkFR: "Bientôt plus de papier.\nPréparez un rouleau.", ClerkEN: "Paper is running out.\nHave a roll ready.",
+		Technician: "paper near end sensor"}
+}
 
 // Pause keeps slips inside the printer until Resume, with no fault.
 func (p *Printer) Pause() { p.set(func() { p.paused = true }) }
@@ -82,6 +92,13 @@ func (p *Printer) Ready() *terminal.Fault {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.fault
+}
+
+// Warning is nil, or the one set by Warn.
+func (p *Printer) Warning() *terminal.Fault {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.warning
 }
 
 // Changed is closed at the next change of anything.

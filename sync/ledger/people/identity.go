@@ -69,10 +69,10 @@ func (i Identity) Validate() error {
 		}
 	}
 	if !bornText(i.Born) {
-		bad = append(bad, "date of birth")
+		bad = append(bad, "date of birth (as 1970-02-03)")
 	}
-	if !slices.Contains([]Kind{IdentityCard, Passport, ResidencePermit, DrivingLicence}, i.Document) {
-		bad = append(bad, "kind of document")
+	if kinds := []Kind{IdentityCard, Passport, ResidencePermit, DrivingLicence}; !slices.Contains(kinds, i.Document) {
+		bad = append(bad, fmt.Sprintf("kind of document (%s, %s, %s or %s)", kinds[0], kinds[1], kinds[2], kinds[3]))
 	}
 	if _, err := policy.ParseDate(i.ValidTo); err != nil && i.ValidTo != "" {
 		bad = append(bad, "end of validity")
