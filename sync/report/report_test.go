@@ -73,12 +73,12 @@ func at(ago time.Duration) string { return wire.FormatTime(now.Add(-ago)) }
 
 // add puts in an enrolled terminal; contact "" is none.
 func (s *store) add(name, state, contact string) {
-	s.exec("INSERT INTO terminals(name, state, added, contact, ack_hash, cert_expires) VALUES(?, ?, ?, ?, ?, ?)", name, state, at(90*24*time.Hour), contact,
+	s.exec("INSERT INTO terminals(name, state, added, contact, ack_hash, cert_expires) VALUES($1, $2, $3, $4, $5, $6)", name, state, at(90*24*time.Hour), contact,
 		strings.Repeat("0", 64), wire.FormatTime(now.Add(60*24*time.Hour)))
 }
 
 func (s *store) hello(name string, snapshot, feed, unsent, skew, disk int64, faults string) {
-	s.exec("UPDATE terminals SET program = 'terminald 0.2', head_seq = ack_seq + ?, snapshot = ?, feed = ?, unsent = ?, skew_ms = ?, disk_free = ?, faults = ? WHERE name = ?",
+	s.exec("UPDATE terminals SET program = 'terminald 0.2', head_seq = ack_seq + $1, snapshot = $2, feed = $3, unsent = $4, skew_ms = $5, disk_free = $6, faults = $7 WHERE name = $8",
 		unsent, snapshot, feed, unsent, skew, disk, faults, name)
 }
 
@@ -88,7 +88,7 @@ func (s *store) block(n byte, serial int64, game, emission, currency string, num
 	b := id(n)
 	sum := sha256.Sum256([]byte{n, byte(serial)})
 	s.exec(`INSERT INTO blocks(block_id, serial, sha256, size, game, name, emission, number, game_code, tickets, first_pack, last_pack, pack_size, price_minor, currency, scaled, min_reader, published)
-		VALUES(?, ?, ?, 1, ?, ?, ?, ?, '00399', 1000, 1, 20, 50, 200, ?, ?, 1, ?)`, b[:], serial, hex.EncodeToString(sum[:]), game, game, emission, number, currency, scaled, at(time.Hour))
+		VALUES($1, $2, $3, 1, $4, $5, $6, $7, '00399', 1000, 1, 20, 50, 200, $8, $9, 1, $10)`, b[:], serial, hex.EncodeToString(sum[:]), game, game, emission, number, currency, scaled, at(time.Hour))
 }
 
 var seqs int64 // of entries, over all tests; only their difference counts
@@ -97,7 +97,7 @@ func (s *store) claim(block byte, terminal, paid, currency string, amount int64)
 	seqs++
 	b := id(block)
 	s.exec(`INSERT INTO claims(block_id, pack, ticket, round, claim, terminal, epoch, seq, tier, amount_minor, currency, operator, paid, received)
-		VALUES(?, ?, 1, 0, ?, ?, 1, ?, 1, ?, ?, 'op', ?, ?)`, b[:], seqs, fmt.Sprintf("%032x", seqs), terminal, seqs, amount, currency, paid, at(0))
+		VALUES($1, $2, 1, 0, $3, $4, 1, $5, 1, $6, $7, 'op', $8, $9)`, b[:], seqs, fmt.Sprintf("%032x", seqs), terminal, seqs, amount, currency, paid, at(0))
 }
 
 // conflict stores a claim that was not credited; block 0 is an entry that names none.
@@ -113,15 +113,15 @@ func (s *store) conflict(block byte, terminal, paid, currency string, amount any
 		b = raw[:]
 	}
 	s.exec(`INSERT INTO conflicts(terminal, epoch, seq, kind, text, block_id, pack, ticket, round, amount_minor, currency, line, received)
-		VALUES(?, 1, ?, 'double-claim', 'paid twice', ?, 1, 1, 0, ?, ?, ?, ?)`, terminal, seqs, b, amount, currency, line, at(0))
+		VALUES($1, 1, $2, 'double-claim', 'paid twice', $3, 1, 1, 0, $4, $5, $6, $7)`, terminal, seqs, b, amount, currency, line, at(0))
 }
 
 func (s *store) snapshot(version int64, ago time.Duration) {
-	s.exec("INSERT INTO snapshots(version, issued, note) VALUES(?, ?, '')", version, at(ago))
+	s.exec("INSERT INTO snapshots(version, issued, note) VALUES($1, $2, '')", version, at(ago))
 }
 
 func (s *store) feed(seq int64, audience string, ago time.Duration) {
-	s.exec("INSERT INTO feed(seq, kind, audience, item, at) VALUES(?, 'pack', ?, '{}', ?)", seq, audience, at(ago))
+	s.exec("INSERT INTO feed(seq, kind, audience, item, at) VALUES($1, 'pack', $2, '{}', $3)", seq, audience, at(ago))
 }
 
 // fleet is one small fleet with a terminal in each state and each kind of claim.
