@@ -3,11 +3,13 @@ package configs
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	_ "embed"
@@ -146,7 +148,7 @@ var TerminalExample []byte
 
 // LoadTerminal reads terminald's configuration from a file.
 func LoadTerminal(path string) (Terminal, error) {
-	text, err := os.ReadFile(path)
+	text, err := readFile(path)
 	if err != nil {
 		return Terminal{}, fmt.Errorf("configuration: %w", err)
 	}
@@ -156,6 +158,24 @@ func LoadTerminal(path string) (Terminal, error) {
 	}
 	c.resolve(filepath.Dir(path))
 	return c, nil
+}
+
+// maxTerminal bounds a configuration's file, many times what the longest one takes.
+const maxTerminal = 1 << 20
+
+// readFile reads a regular file. It waits for nobody, as opening a pipe would.
+func readFile(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() || info.Size() > maxTerminal {
+		return nil, fmt.Errorf("%s: want a file of at most %d bytes", path, maxTerminal)
+	}
+	return io.ReadAll(io.LimitReader(f, maxTerminal))
 }
 
 // ParseTerminal reads the text of a configuration. The errors name file, line and column.

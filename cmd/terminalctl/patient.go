@@ -99,7 +99,7 @@ func (p *patient) locked() bool {
 	if p.broken != nil {
 		return false
 	}
-	f, err := os.Open(p.config.Ledger() + ".lock")
+	f, err := os.OpenFile(p.config.Ledger()+".lock", os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe must not make it wait
 	if err != nil {
 		return false
 	}

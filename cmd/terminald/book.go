@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
 
+	"grattoir/cmd/internal/cli"
 	"grattoir/cmd/internal/uptime"
 	"grattoir/configs"
 	"grattoir/device/health"
@@ -49,7 +49,7 @@ func ledgerOptions(c configs.Terminal, t trust, now, trusted func() time.Time) (
 }
 
 func readClaimKey(path string) (ledger.ClaimKey, error) {
-	text, err := os.ReadFile(path)
+	text, err := cli.ReadBounded(path, 4<<10)
 	if err != nil {
 		return ledger.ClaimKey{}, fmt.Errorf("claim_key: %w", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -199,12 +198,7 @@ func (l *library) readPeppers() {
 }
 
 func (l *library) readPepper(path string) (manifest.Pepper, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return manifest.Pepper{}, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, wire.MaxSealedPepper+1))
+	text, err := cli.ReadBounded(path, wire.MaxSealedPepper)
 	if err != nil {
 		return manifest.Pepper{}, err
 	}

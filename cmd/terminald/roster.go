@@ -35,14 +35,15 @@ func (d deskRoster) Operators(ctx context.Context) ([]control.Operator, error) {
 	return out, denied(err)
 }
 
-// Change does one act, by an operator's PIN. The machine's owner is nobody here.
+// Change does one act, by an operator's PIN. The machine's owner is nobody here. Its errors
+// repeat nothing that was typed: it may be a PIN in the wrong field.
 func (d deskRoster) Change(ctx context.Context, q control.OperatorChange) error {
 	if d.shut != nil {
 		return denied(d.shut)
 	}
 	by, err := credentials(q.Credentials())
 	if err != nil {
-		return denied(fmt.Errorf("PIN of %.16q: %w", q.By, err))
+		return denied(fmt.Errorf("PIN of who does it: %w", err))
 	}
 	switch q.Act {
 	case control.SuspendOperator:
@@ -53,11 +54,11 @@ func (d deskRoster) Change(ctx context.Context, q control.OperatorChange) error 
 		return denied(d.staff.Unlock(ctx, by, q.ID))
 	case control.AddOperator, control.SetOperatorPIN:
 	default:
-		return denied(fmt.Errorf("%w: an act %.20q", people.ErrOperator, q.Act))
+		return denied(fmt.Errorf("%w: want the act add, suspend, resume, unlock or pin", people.ErrOperator))
 	}
 	pin, err := people.ParsePIN(q.PIN)
 	if err != nil {
-		return denied(fmt.Errorf("new PIN of %.16q: %w", q.ID, err))
+		return denied(fmt.Errorf("new PIN: %w", err))
 	}
 	if q.Act == control.SetOperatorPIN {
 		return denied(d.staff.SetPIN(ctx, by, q.ID, pin))

@@ -277,17 +277,37 @@ func (d *Device) serve(ctx context.Context, port *Port) (useful bool, err error)
 			return true, l.lost()
 		case o := <-d.jobs:
 			d.perform(ctx, l, o)
+			err = d.dark()
 		case r := <-d.cure:
 			r.result <- r.apply(d, l)
+			err = d.dark()
 		case <-poll.C:
-			if err := d.survey(ctx, l); err != nil {
-				return true, err
-			}
-			if d.Status().Fault == nil && l.forgive() {
-				d.log.Warn("printer said XOFF and never XON: taken as switched off and on meanwhile", "path", d.cfg.Path)
-			}
+			err = d.look(ctx, l)
+		}
+		if err != nil {
+			return true, err
 		}
 	}
+}
+
+// dark is the error of a printer that a remedy has switched off and not on again. Its line
+// may stand all the same; the next connection begins with its supply.
+func (d *Device) dark() error {
+	if d.cfg.Power == nil || d.powered {
+		return nil
+	}
+	return &pinError{errors.New("the printer was switched off, and on again not yet")}
+}
+
+// look is what is done at rest: the status, and an XOFF that is too old.
+func (d *Device) look(ctx context.Context, l *link) error {
+	if err := d.survey(ctx, l); err != nil {
+		return err
+	}
+	if f := d.Status().Fault; (f == nil || !f.Stops) && l.forgive() {
+		d.log.Warn("printer said XOFF and never XON: taken as switched off and on meanwhile", "path", d.cfg.Path)
+	}
+	return nil
 }
 
 // survey asks the printer for its status and publishes it. An error means that

@@ -216,6 +216,13 @@ func (l *link) forgive() bool {
 	return true
 }
 
+// empty forgets an XOFF: what is in the printer was dropped, so it cannot be full.
+func (l *link) empty() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopped, l.idle = false, 0
+}
+
 // clear drops what is in the printer's buffers and waits until it says so.
 func (l *link) clear(ctx context.Context, limit time.Duration) error {
 	l.mu.Lock()
@@ -225,6 +232,7 @@ func (l *link) clear(ctx context.Context, limit time.Duration) error {
 		return err
 	}
 	if l.await(ctx, limit, func() bool { return l.cleared != before }) {
+		l.empty()
 		return nil
 	}
 	if err := errors.Join(l.lost(), context.Cause(ctx)); err != nil {

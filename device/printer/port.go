@@ -105,6 +105,9 @@ func (p *Port) configure(target string, baud int, flow Flow) error {
 		return fmt.Errorf("printer %s at %d baud: %w", p.path, baud, err)
 	}
 	p.line = line
+	if err := p.deaf(); err != nil {
+		return fmt.Errorf("printer %s: input flags: %w", p.path, err)
+	}
 	if flow == HardwareFlow {
 		if err := p.hardwareFlow(); err != nil {
 			return fmt.Errorf("printer %s: RTS/CTS: %w", p.path, err)
@@ -134,6 +137,19 @@ func (p *Port) isLine() bool {
 		_, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 		return err
 	}) == nil
+}
+
+// deaf passes over a BREAK and over bytes whose frame is broken. A printer that is switched
+// off lets its line sink, and the byte 0 that is made of it would be an answer to GS r.
+func (p *Port) deaf() error {
+	return p.control(func(fd int) error {
+		settings, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+		if err != nil {
+			return err
+		}
+		settings.Iflag |= unix.IGNBRK | unix.IGNPAR
+		return unix.IoctlSetTermios(fd, unix.TCSETS, settings)
+	})
 }
 
 // hardwareFlow is set after the library's own settings, which always clear it.

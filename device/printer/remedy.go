@@ -67,6 +67,7 @@ func (r *remedy) apply(d *Device, l *link) error {
 	limit := attempts * d.cfg.AnswerTimeout
 	if r.drop {
 		if err := r.clear(d, l, limit); err != nil {
+			d.torn = d.torn || d.dark() != nil
 			return fmt.Errorf("clear the printer: %w", err)
 		}
 		d.torn = true // a line or picture may be half printed
@@ -103,14 +104,14 @@ func (r *remedy) clear(d *Device, l *link, limit time.Duration) error {
 	if err := d.cfg.Power(r.ctx, false); err != nil {
 		return &pinError{err}
 	}
-	if err := d.cfg.Power(r.ctx, true); err != nil {
+	// From here on whoever asked may leave: a printer that is off prints nothing.
+	on := context.WithoutCancel(r.ctx)
+	if err := d.cfg.Power(on, true); err != nil {
 		return &pinError{err}
 	}
 	d.powered = true
-	l.mu.Lock()
-	l.stopped = false
-	l.mu.Unlock()
-	return wait(r.ctx, d.cfg.Profile.Wake)
+	l.empty()
+	return wait(on, d.cfg.Profile.Wake)
 }
 
 // asked looks for a remedy while a slip is out. It is true when the slip has been dropped.
@@ -129,7 +130,7 @@ func (s *sending) asked(midway bool) bool {
 		}
 		err = errors.Join(err, r.apply(s.d, s.l))
 		r.result <- err
-		return r.drop && (midway || err == nil)
+		return r.drop && (midway || err == nil || s.d.dark() != nil) // with its supply the slip went
 	default:
 		return false
 	}

@@ -145,3 +145,35 @@ func TestRecoveryIsRefusedWhereThereIsNone(t *testing.T) {
 		}
 	}
 }
+
+// TestPinThatFailsToSwitchOnAgainIsTriedUntilItDoes: the slip is gone with the supply, and
+// nobody need ask a second time.
+func TestPinThatFailsToSwitchOnAgainIsTriedUntilItDoes(t *testing.T) {
+	var b *bench
+	wasOff, broken := false, errors.New("the pin does not move")
+	b, p := heldForPaper(t, "generic-80", func(c *printer.Config) {
+		c.Power = func(_ context.Context, on bool) error {
+			switch {
+			case !on:
+				b.paper.PowerCycle()
+				b.paper.Set(func(s *sim.State) { s.Off = true })
+				wasOff = true
+			case wasOff:
+				wasOff = false
+				return broken
+			default:
+				if b != nil { // not the first connection
+					b.paper.Set(func(s *sim.State) { s.Off = false })
+				}
+			}
+			return nil
+		}
+	})
+	if err := b.Clear(t.Context()); !errors.Is(err, broken) {
+		t.Errorf("cleared: %v", err)
+	}
+	if err := p.ended(printer.StateUnknown); !errors.Is(err, printer.ErrCleared) {
+		t.Errorf("got %v", err)
+	}
+	b.nextIsWhole()
+}

@@ -367,9 +367,9 @@ func (s *sending) forgotten(why error) (State, error) {
 }
 
 // giveUp ends the wait for a proof. A proof already there counts, except that a
-// held printer may have read the job without printing it.
+// held printer may have read the job without printing it, and a cleared one forgot it.
 func (s *sending) giveUp(err error) (State, error) {
-	if level := s.level(); level == StatePrinted || level == StateConsumed && !s.held {
+	if level := s.level(); level == StatePrinted || level == StateConsumed && !s.held && !errors.Is(err, ErrCleared) {
 		return level, nil
 	}
 	end := s.unknown(err)

@@ -300,7 +300,7 @@ func TestPaperThatRunsOutSoonIsToldAndPaysOn(t *testing.T) {
 	c.printer.Warn(terminaltest.PaperLow())
 	c.await(t, "the warning", func(s terminal.State) bool { return s.Paper != nil })
 	v := c.check(t, 1, 2000)
-	wantAll(t, "the roll nearly used up", c.press(t, "/pay", v.ID).Body.String(), "P10 Bientôt plus de papier. Préparez un rouleau.", "Reçu")
+	wantAll(t, "the roll nearly used up", c.press(t, "/pay", v.ID).Body.String(), "P10 Bientôt plus de papier. Préparez un rouleau.", "1-000001")
 	c.printer.Warn(nil)
 	c.await(t, "no warning", func(s terminal.State) bool { return s.Paper == nil })
 	wantNone(t, "a new roll", c.do(t, "GET", "/", nil, nil).Body.String(), "P10")

@@ -564,6 +564,44 @@ func TestReprintOfASlipThatStillWaitsIsRefused(t *testing.T) {
 	}
 }
 
+// meeting is a ledger that shows a receipt to two at a time, where two come.
+type meeting struct {
+	*terminaltest.Ledger
+	both chan struct{}
+}
+
+func (m meeting) Receipt(ctx context.Context, n validate.EntryNumber) (validate.Receipt, error) {
+	r, err := m.Ledger.Receipt(ctx, n)
+	select {
+	case m.both <- struct{}{}:
+	case <-m.both:
+	case <-time.After(100 * time.Millisecond): // nobody else comes
+	}
+	return r, err
+}
+
+// TestReprintAskedForTwiceAtOnceIsOneCopy: a copy more than there is paper would be counted.
+func TestReprintAskedForTwiceAtOnceIsOneCopy(t *testing.T) {
+	c := newCounter()
+	v := c.pay(t, c.check(c.ticket(t, 1, 8, 2000)))
+	if err := c.ledger.Mark(context.Background(), v.Receipt.Number, validate.Printed); err != nil {
+		t.Fatal(err)
+	}
+	c.Terminal = terminal.New(terminal.Options{Name: "T-1", Shelf: c.shelf, Ledger: meeting{c.ledger, make(chan struct{})}, Printer: c.printer, Central: c.central,
+		Policy: func() policy.Policy { return c.limits }, Now: func() time.Time { return noon }, Log: slog.New(slog.DiscardHandler)})
+	ended := make(chan error, 2)
+	for range 2 {
+		go func() {
+			_, err := c.Reprint(context.Background(), v.Receipt.Number)
+			ended <- err
+		}()
+	}
+	first, second := <-ended, <-ended
+	if r := c.ledger.Claims()[0]; r.Copies != 2 || (first == nil) == (second == nil) {
+		t.Errorf("%d copies are counted; %v, %v", r.Copies, first, second)
+	}
+}
+
 func TestSlipThatMayBeOutIsNotSentAgainByItself(t *testing.T) {
 	c := newCounter()
 	c.runs(t)

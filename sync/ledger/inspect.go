@@ -86,9 +86,25 @@ func inspect(ctx context.Context, path string) (_ *Inspection, err error) {
 	return i, i.readHead(ctx)
 }
 
+// openToLook opens a regular file, and waits for nobody, as opening a pipe would.
+func openToLook(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%w: %s is no file", ErrDamaged, path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
 // isDatabase looks before SQLite does: to it an empty file is an empty database.
 func isDatabase(path string) error {
-	f, err := os.Open(path)
+	f, err := openToLook(path)
 	if err != nil {
 		return err
 	}
@@ -129,7 +145,7 @@ func (i *Inspection) reach(ctx context.Context, path string) error {
 // share takes the ledger's lock in a way that lets others look too; nil when there is no
 // lock file, as beside a copy. ErrLocked means that a program has the ledger open.
 func share(path string) (*os.File, error) {
-	f, err := os.Open(path)
+	f, err := openToLook(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -229,7 +245,7 @@ func copyWithLog(ctx context.Context, from, to string) error {
 }
 
 func copyFile(from, to string) error {
-	source, err := os.Open(from)
+	source, err := openToLook(from)
 	if err != nil {
 		return err
 	}

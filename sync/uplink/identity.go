@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
@@ -107,7 +108,7 @@ type identityFile struct {
 // ErrNoIdentity and ErrIdentity.
 func LoadIdentity(dir string) (Identity, error) {
 	path := filepath.Join(dir, identityName)
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not make it wait
 	if errors.Is(err, os.ErrNotExist) {
 		return Identity{}, fmt.Errorf("%s: %w", path, ErrNoIdentity)
 	}

@@ -2,16 +2,18 @@ package cli
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"grattoir/validate/manifest"
 )
 
+// maxPublicKey bounds the file of a public key, which is one line.
+const maxPublicKey = 4 << 10
+
 // ReadPublicKey reads the file of a public key that signs manifests. A secret key and
 // a claim key are named as what they are, and nothing of them is shown.
 func ReadPublicKey(path string) (string, error) {
-	raw, err := os.ReadFile(path)
+	raw, err := ReadBounded(path, maxPublicKey)
 	if err != nil {
 		return "", err
 	}

@@ -6,9 +6,8 @@ package stationery
 import (
 	"fmt"
 	"image"
-	"io"
-	"os"
 
+	"grattoir/cmd/internal/cli"
 	"grattoir/configs"
 	"grattoir/device/printer"
 )
@@ -32,7 +31,7 @@ func Config(c configs.Terminal) (printer.Config, error) {
 func profile(c configs.Printer) (printer.Profile, error) {
 	list := printer.Profiles()
 	if c.Profiles != "" {
-		text, err := bounded(c.Profiles, maxProfiles)
+		text, err := cli.ReadBounded(c.Profiles, maxProfiles)
 		if err != nil {
 			return printer.Profile{}, fmt.Errorf("printer.profiles: %w", err)
 		}
@@ -53,7 +52,7 @@ func Logo(c configs.Terminal, p printer.Profile) (image.Image, error) {
 	if c.Shop.Logo == "" {
 		return nil, nil
 	}
-	text, err := bounded(c.Shop.Logo, maxLogo)
+	text, err := cli.ReadBounded(c.Shop.Logo, maxLogo)
 	if err != nil {
 		return nil, fmt.Errorf("shop.logo: %w", err)
 	}
@@ -62,21 +61,4 @@ func Logo(c configs.Terminal, p printer.Profile) (image.Image, error) {
 		return nil, fmt.Errorf("shop.logo %s: %w", c.Shop.Logo, err)
 	}
 	return logo, nil
-}
-
-// bounded reads a file that must not be larger.
-func bounded(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(text)) > limit {
-		return nil, fmt.Errorf("%s: more than %d bytes", path, limit)
-	}
-	return text, nil
 }

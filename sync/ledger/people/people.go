@@ -363,7 +363,7 @@ func (s *Staff) change(ctx context.Context, by Credentials, id, act string, self
 	defer s.leave()
 	o, _, err := operator(ctx, s.file.DB, id)
 	if err != nil {
-		return fmt.Errorf("operator %.16q: %w", id, err)
+		return fmt.Errorf("whom the act is upon: %w", err) // what was typed may be a PIN in the wrong field
 	}
 	may := func(p Operator) bool {
 		return p.ID != id && p.Role.looksAfter(o.Role) || self != nil && self(p)
