@@ -301,10 +301,7 @@ func testHelloShowsInTheListOfTerminals(t *testing.T, w *world) {
 
 // TestHelloBringsSignedTimeToATerminalThatHasNothingToSend, from its first one on.
 func TestHelloBringsSignedTimeToATerminalThatHasNothingToSend(t *testing.T) {
-	onEachStore(t, testHelloBringsSignedTimeToATerminalThatHasNothingToSend)
-}
-
-func testHelloBringsSignedTimeToATerminalThatHasNothingToSend(t *testing.T, w *world) {
+	w := newWorld(t)
 	d := w.enrolled(t, "T-1")
 	w.give(t, "T-1", 10, 19)
 	v, err := note.NewVerifier(d.answer.CentralKey)
@@ -359,10 +356,7 @@ func TestServerCertificateMadeWhileTheClockWasAheadIsMadeAgain(t *testing.T) {
 // TestWildClockOfOneTerminalIsNotHandedToTheOwnersFeed: the owner would refuse the whole
 // run; the time of receipt stands in its place.
 func TestWildClockOfOneTerminalIsNotHandedToTheOwnersFeed(t *testing.T) {
-	onEachStore(t, testWildClockOfOneTerminalIsNotHandedToTheOwnersFeed)
-}
-
-func testWildClockOfOneTerminalIsNotHandedToTheOwnersFeed(t *testing.T, w *world) {
+	w := newWorld(t)
 	w.enrolled(t, "T-1")
 	d := w.enrolled(t, "T-2")
 	w.give(t, "T-1", 10, 19)
@@ -746,10 +740,7 @@ func testReaderCannotWrite(t *testing.T, w *world) {
 }
 
 func TestSuspendOfAnUnknownTerminalIsSaid(t *testing.T) {
-	onEachStore(t, testSuspendOfAnUnknownTerminalIsSaid)
-}
-
-func testSuspendOfAnUnknownTerminalIsSaid(t *testing.T, w *world) {
+	w := newWorld(t)
 	wantErr(t, w.Suspend(t.Context(), "T-9", ""), ErrNotFound)
 	_, err := w.AddTerminal(t.Context(), "a b")
 	wantErr(t, err, ErrRefused)

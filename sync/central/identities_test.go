@@ -255,10 +255,7 @@ func TestUploadOfIdentitiesIsBounded(t *testing.T) {
 // TestTerminalsNamedPaymentIsHeldAgainstWhatIsSealed: a record put under another payment's
 // id does not pass for that one's.
 func TestTerminalsNamedPaymentIsHeldAgainstWhatIsSealed(t *testing.T) {
-	onEachStore(t, testTerminalsNamedPaymentIsHeldAgainstWhatIsSealed)
-}
-
-func testTerminalsNamedPaymentIsHeldAgainstWhatIsSealed(t *testing.T, w *world) {
+	w := newWorld(t)
 	d := w.enrolled(t, "T-1")
 	r := newRegistry(t, "T-1")
 	s := r.file(t)
@@ -374,10 +371,7 @@ func TestChangedAuditOfIdentitiesIsNoticed(t *testing.T) {
 // TestAuditLineOfAnIdentityWrittenAnewIsNoticed: with its own hash made anew; the next
 // line carries the old one's.
 func TestAuditLineOfAnIdentityWrittenAnewIsNoticed(t *testing.T) {
-	onEachStore(t, testAuditLineOfAnIdentityWrittenAnewIsNoticed)
-}
-
-func testAuditLineOfAnIdentityWrittenAnewIsNoticed(t *testing.T, w *world) {
+	w := newWorld(t)
 	d := w.enrolled(t, "T-1")
 	s := newRegistry(t, "T-1").file(t)
 	if _, err := d.identities(t, s); err != nil {

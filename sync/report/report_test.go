@@ -15,6 +15,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +25,7 @@ import (
 	_ "github.com/mattn/go-sqlite3"
 
 	"grattoir/sync/central"
+	"grattoir/sync/central/pgtest"
 	"grattoir/sync/ledger"
 	"grattoir/sync/wire"
 	"grattoir/validate"
@@ -41,14 +43,32 @@ type store struct {
 	read *sql.DB // as reports get it
 }
 
+// server is this binary's PostgreSQL, started by the test that wants it.
+var server pgtest.Shared
+
+func TestMain(m *testing.M) { os.Exit(server.Main(m)) }
+
 func newStore(t *testing.T) *store {
 	t.Helper()
 	dir := t.TempDir()
-	c, err := central.Open(t.Context(), central.Options{Dir: dir, Now: func() time.Time { return now.Add(-48 * time.Hour) }})
+	return openStore(t, central.Options{Dir: dir}, "sqlite3", "file:"+filepath.Join(dir, "central.db")+"?_busy_timeout=5000")
+}
+
+func newPostgresStore(t *testing.T) *store {
+	t.Helper()
+	database := server.Fresh(t)
+	return openStore(t, central.Options{Dir: t.TempDir(), Database: database}, "pgx", database)
+}
+
+// openStore opens a central and, by a driver, what its tables are written with.
+func openStore(t *testing.T, opt central.Options, driver, name string) *store {
+	t.Helper()
+	opt.Now = func() time.Time { return now.Add(-48 * time.Hour) }
+	c, err := central.Open(t.Context(), opt)
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := sql.Open("sqlite3", "file:"+filepath.Join(dir, "central.db")+"?_busy_timeout=5000")
+	db, err := sql.Open(driver, name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,8 +145,9 @@ func (s *store) feed(seq int64, audience string, ago time.Duration) {
 }
 
 // fleet is one small fleet with a terminal in each state and each kind of claim.
-func fleet(t *testing.T) *store {
-	s := newStore(t)
+func fleet(t *testing.T) *store { return newStore(t).fleet() }
+
+func (s *store) fleet() *store {
 	s.snapshot(1, 40*time.Hour)
 	s.snapshot(2, 3*time.Hour)
 	s.feed(1, "", 30*time.Hour)
@@ -192,8 +213,13 @@ func rowOf(t *testing.T, r Report, terminal string) []Value {
 	return nil
 }
 
+// TestReportsAreWrittenAsAgreed: the same bytes from either database.
 func TestReportsAreWrittenAsAgreed(t *testing.T) {
-	s := fleet(t)
+	t.Run("sqlite", func(t *testing.T) { testReports(t, newStore(t).fleet()) })
+	t.Run("postgres", func(t *testing.T) { testReports(t, newPostgresStore(t).fleet()) })
+}
+
+func testReports(t *testing.T, s *store) {
 	for name, make := range map[string]func(context.Context, *sql.DB, Filter, time.Time) (Report, error){"sync": Sync, "payouts": Payouts} {
 		r, err := make(t.Context(), s.read, Filter{}, now)
 		r = must(t, r, err)
@@ -621,5 +647,34 @@ func TestDurationsAreRoundedDown(t *testing.T) {
 		if got := durationWords(d, money.French); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)
 		}
+	}
+}
+
+// TestFiltersChooseTheSameOnBothDatabases: each condition, alone and with others.
+func TestFiltersChooseTheSameOnBothDatabases(t *testing.T) {
+	lite, postgres := newStore(t), newPostgresStore(t)
+	for _, s := range []*store{lite, postgres} {
+		seqs = 0 // the same numbers in both
+		s.fleet()
+	}
+	day := dayOf(now)
+	chosen := 0
+	for _, f := range []Filter{{}, {Terminal: "shop-0001"}, {Game: "bingo"}, {From: day}, {To: day}, {From: day, To: day, Game: "bingo", Terminal: "shop-0001"}} {
+		for name, make := range map[string]func(context.Context, *sql.DB, Filter, time.Time) (Report, error){"sync": Sync, "payouts": Payouts} {
+			if name == "sync" && (f.Game != "" || !f.From.IsZero() || !f.To.IsZero()) {
+				continue
+			}
+			a, err := make(t.Context(), lite.read, f, now)
+			a = must(t, a, err)
+			b, err := make(t.Context(), postgres.read, f, now)
+			b = must(t, b, err)
+			if !reflect.DeepEqual(a.Rows, b.Rows) || !reflect.DeepEqual(a.Totals, b.Totals) {
+				t.Errorf("%s of %+v: SQLite %v, PostgreSQL %v", name, f, a.Rows, b.Rows)
+			}
+			chosen += len(a.Rows)
+		}
+	}
+	if chosen < 10 {
+		t.Errorf("%d rows: the test proves nothing", chosen)
 	}
 }
