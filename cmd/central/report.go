@@ -123,10 +123,10 @@ func runReport(cmd *cobra.Command, flags reportFlags, make making) (err error) {
 		return err
 	}
 	// A mistyped folder must not become a new central.
-	if _, err := os.Stat(filepath.Join(flags.data, "central.db")); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("no central in %s: name its folder with --data", flags.data)
-	} else if err != nil {
+	if found, err := central.Exists(flags.data); err != nil {
 		return err
+	} else if !found {
+		return fmt.Errorf("no central in %s: name its folder with --data", flags.data)
 	}
 	c, err := central.Open(cmd.Context(), central.Options{Dir: flags.data})
 	if err != nil {

@@ -6,11 +6,23 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"grattoir/sync/central/pgtest"
 )
 
 // TestMain makes the test binary serve as central, so that scripts run the real
 // command line.
-func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"central": main}) }
+func TestMain(m *testing.M) {
+	testscript.Main(withServer{m}, map[string]func(){"central": main})
+}
+
+// server is the tests' PostgreSQL, started by the first test that wants it.
+var server pgtest.Shared
+
+// withServer stops it after the tests.
+type withServer struct{ *testing.M }
+
+func (m withServer) Run() int { return server.Main(m.M) }
 
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: "testdata/script", Cmds: map[string]func(*testscript.TestScript, bool, []string){"mode": mode}})

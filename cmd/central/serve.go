@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,10 +26,11 @@ const drain = 10 * time.Second
 
 // serving is what central serve is told, by file or flags.
 type serving struct {
-	Data      string   `toml:"data"`    // folder of keys, blocks and database
-	Listen    string   `toml:"listen"`  // of the terminals' API, host:port
-	Console   string   `toml:"console"` // of the dashboard, host:port, loopback only
-	Names     []string `toml:"names"`   // hosts and addresses of the server's certificate
+	Data      string   `toml:"data"`     // folder of keys and blocks, and of central.db
+	Database  string   `toml:"database"` // SQLite file or postgres:// URL; "" is the one noted in the folder, or central.db there
+	Listen    string   `toml:"listen"`   // of the terminals' API, host:port
+	Console   string   `toml:"console"`  // of the dashboard, host:port, loopback only
+	Names     []string `toml:"names"`    // hosts and addresses of the server's certificate
 	Allowance struct {
 		Claims int64 `toml:"claims"`
 		Money  int64 `toml:"money_minor"`
@@ -53,10 +55,12 @@ func serveCommand() *cobra.Command {
 		Short: "Serve the terminals, and the console for operations",
 		Long: `Serve the terminals over HTTPS. With no configuration everything lies in
 ./central-data: the first start makes the CA, the server's certificate and the keys
-there. SIGTERM ends the long polls, finishes the requests under way and closes the
+there. The tables lie in central.db there, or in the PostgreSQL that --database names at
+the first start; RUNNING.md beside sync/central has the rest. SIGTERM ends the long polls, finishes the requests under way and closes the
 database; nothing that was acknowledged is ever lost.`,
 		Example: `  central serve
   central serve --data /srv/central --listen 0.0.0.0:8443 --name central.example.org
+  central serve --data /srv/central --database 'postgres://central@/grattoir?host=/run/postgresql'
   central serve --config /etc/grattoir/central.toml`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -75,6 +79,7 @@ database; nothing that was acknowledged is ever lost.`,
 	d := defaultServing()
 	cmd.Flags().StringVar(&path, "config", "", "configuration `file`; flags win over it")
 	cmd.Flags().StringVar(&flags.Data, "data", d.Data, "`folder` of keys, blocks and database")
+	cmd.Flags().StringVar(&flags.Database, "database", "", "SQLite `file` or postgres://user@host/name of a new folder's tables; noted there")
 	cmd.Flags().StringVar(&flags.Listen, "listen", d.Listen, "`host:port` of the terminals' API")
 	cmd.Flags().StringVar(&flags.Console, "console", d.Console, "`host:port` of the dashboard, loopback only")
 	cmd.Flags().StringArrayVar(&flags.Names, "name", nil, "`host` or address that terminals reach it by, for its certificate; may be repeated")
@@ -93,12 +98,15 @@ func loadServing(path string, s *serving) error {
 	if !filepath.IsAbs(s.Data) {
 		s.Data = filepath.Join(filepath.Dir(path), s.Data)
 	}
+	if s.Database != "" && !strings.Contains(s.Database, "://") && !filepath.IsAbs(s.Database) {
+		s.Database = filepath.Join(filepath.Dir(path), s.Database)
+	}
 	return nil
 }
 
 func (s *serving) override(cmd *cobra.Command, flags serving) {
 	for name, f := range map[string]struct{ from, to *string }{
-		"data": {&flags.Data, &s.Data}, "listen": {&flags.Listen, &s.Listen}, "console": {&flags.Console, &s.Console},
+		"data": {&flags.Data, &s.Data}, "database": {&flags.Database, &s.Database}, "listen": {&flags.Listen, &s.Listen}, "console": {&flags.Console, &s.Console},
 	} {
 		if cmd.Flags().Changed(name) {
 			*f.to = *f.from
@@ -137,7 +145,7 @@ type listening struct {
 // order of the end is listeners, long polls, requests under way, database.
 func serve(ctx context.Context, s serving, asJSON bool, out io.Writer, console func(*central.Central) http.Handler) (err error) {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	c, err := central.Open(ctx, central.Options{Dir: s.Data, Hosts: s.Names, Log: log,
+	c, err := central.Open(ctx, central.Options{Dir: s.Data, Database: s.Database, Hosts: s.Names, Log: log,
 		AllowanceClaims: s.Allowance.Claims, AllowanceMinor: s.Allowance.Money})
 	if err != nil {
 		return err

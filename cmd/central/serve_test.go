@@ -5,7 +5,10 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io/fs"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -89,5 +92,48 @@ func TestServeStopsInOrderOnSIGTERM(t *testing.T) {
 	}
 	if err := serve.Wait(); err != nil {
 		t.Fatalf("%v: %s", err, log.String())
+	}
+}
+
+// TestServeKeepsItsTablesInPostgres: named once, by the configuration of the server; the
+// operations' tools find it by the folder, while it serves and after.
+func TestServeKeepsItsTablesInPostgres(t *testing.T) {
+	dir := t.TempDir()
+	data := filepath.Join(dir, "c")
+	config := fmt.Sprintf("data = \"c\"\nlisten = \"127.0.0.1:0\"\nconsole = \"127.0.0.1:0\"\ndatabase = %q\n", server.Fresh(t)+"&application_name=a-word-of-the-url")
+	if err := os.WriteFile(filepath.Join(dir, "central.toml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	serve := exec.Command("central", "serve", "--config", filepath.Join(dir, "central.toml"), "--json")
+	out, err := serve.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	serve.Stderr = &log
+	if err := serve.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = serve.Process.Kill() })
+	var where listening
+	if err := json.NewDecoder(out).Decode(&where); err != nil {
+		t.Fatalf("%v: %s", err, log.String())
+	}
+	for _, args := range [][]string{{"terminal", "add", "shop-1"}, {"terminal", "region", "shop-1", "bzh"}, {"report", "sync"}} {
+		if text, err := exec.Command("central", append(args, "--data", data)...).CombinedOutput(); err != nil {
+			t.Fatalf("central %v: %v: %s", args, err, text)
+		}
+	}
+	if err := serve.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := serve.Wait(); err != nil || strings.Contains(log.String(), "a-word-of-the-url") {
+		t.Fatalf("%v: %s", err, log.String())
+	}
+	if text, err := exec.Command("central", "terminal", "list", "--data", data).CombinedOutput(); err != nil || !strings.Contains(string(text), "shop-1") {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if _, err := os.Stat(filepath.Join(data, "central.db")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a SQLite file beside it: %v", err)
 	}
 }

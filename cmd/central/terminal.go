@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -36,10 +33,10 @@ func (f *folder) flags(cmd *cobra.Command) {
 // be central's already: a mistyped --data must not make a second CA.
 func (f *folder) act(cmd *cobra.Command, create bool, do func(context.Context, *central.Central) (any, func(io.Writer) error, error)) (err error) {
 	if !create {
-		if _, err := os.Stat(filepath.Join(f.dir, "central.db")); errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("no central in %s: name its folder with --data, or make one with central serve --data %s", f.dir, f.dir)
-		} else if err != nil {
+		if found, err := central.Exists(f.dir); err != nil {
 			return err
+		} else if !found {
+			return fmt.Errorf("no central in %s: name its folder with --data, or make one with central serve --data %s", f.dir, f.dir)
 		}
 	}
 	c, err := central.Open(cmd.Context(), central.Options{Dir: f.dir})

@@ -185,7 +185,7 @@ func reprintCommand() *cobra.Command {
 				if z, none := client.ReprintClosing(cmd.Context(), args[0]); none == nil {
 					return saidClosing(cmd.OutOrStdout(), z, asJSON)
 				}
-				return deny(err)
+				return deny(fmt.Errorf("%s: %w", args[0], err))
 			}
 			if asJSON {
 				return cli.JSON(cmd.OutOrStdout(), r)

@@ -280,6 +280,19 @@ func TestPageOfAPaidBatchNamesTheWholeSumAndOffersNoPayment(t *testing.T) {
 	}
 }
 
+// TestLockedCounterNamesWhosePINOpensIt: signing on is refused there, somebody is.
+func TestLockedCounterNamesWhosePINOpensIt(t *testing.T) {
+	for want, state := range map[string]terminal.State{
+		"Identifiez-vous, puis payez.":                    {SignOn: true},
+		"Verrouillé : tapez le code de anne, puis payez.": {SignOn: true, Session: &terminal.Session{Operator: "anne", Locked: true}},
+		"": {SignOn: true, Session: &terminal.Session{Operator: "anne"}},
+	} {
+		if got := mayNotPay(state, &french); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestAlreadyPaidSaysWhenAndWhere(t *testing.T) {
 	c := newCounter(t, nil)
 	v := c.check(t, 1, 2000)

@@ -106,7 +106,7 @@ func (c *Central) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.As(err, &e):
 	case r.Context().Err() != nil:
 		return // nobody listens
-	case busy(err):
+	case c.store.busy(err):
 		e = wireError(wire.KindBusy, "the database is busy")
 	default:
 		c.opt.Log.Error("request failed", "path", r.URL.Path, "err", err)
@@ -280,6 +280,6 @@ func (c *Central) serveBlock(w http.ResponseWriter, r *http.Request, _ caller) {
 
 func (c *Central) published(ctx context.Context, sum string) (bool, error) {
 	var n int
-	err := c.store.read.QueryRowContext(ctx, "SELECT count(*) FROM blocks WHERE sha256 = ?", sum).Scan(&n)
+	err := c.store.reader().QueryRowContext(ctx, "SELECT count(*) FROM blocks WHERE sha256 = $1", sum).Scan(&n)
 	return n > 0, err
 }

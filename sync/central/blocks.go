@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"grattoir/sync/wire"
@@ -94,7 +93,9 @@ func listBlocks(ctx context.Context, q querier) ([]Block, error) {
 }
 
 // Blocks lists the published blocks by game code and first pack.
-func (c *Central) Blocks(ctx context.Context) ([]Block, error) { return listBlocks(ctx, c.store.read) }
+func (c *Central) Blocks(ctx context.Context) ([]Block, error) {
+	return listBlocks(ctx, c.store.reader())
+}
 
 // BlockTiers is the prize table of a published block, as its signed header has it.
 func (c *Central) BlockTiers(ctx context.Context, id validate.BlockID) ([]manifest.Tier, error) {
@@ -154,6 +155,9 @@ func (c *Central) publish(ctx context.Context, path string, pepper manifest.Pepp
 		return Block{}, err
 	}
 	err = c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if _, err := hold(ctx, tx, snapshotsIssued); err != nil {
+			return err
+		}
 		blocks, err := listBlocks(ctx, tx)
 		if err != nil {
 			return err
@@ -274,8 +278,12 @@ func fits(b Block, published []Block) (same *Block, err error) {
 }
 
 func insertBlock(ctx context.Context, tx *sql.Tx, b Block) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO blocks("+blockColumns+") VALUES(?"+strings.Repeat(", ?", 17)+")", b.ID[:], b.Serial, b.SHA256, b.Size, b.Game, b.Name,
-		b.Emission, b.Number, b.GameCode, b.Tickets, b.FirstPack, b.LastPack, b.PackSize, int64(b.Price), b.Currency, b.Scaled, b.MinReader, wire.FormatTime(b.Published))
+	scaled := 0
+	if b.Scaled {
+		scaled = 1
+	}
+	_, err := tx.ExecContext(ctx, "INSERT INTO blocks("+blockColumns+") VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)", b.ID[:], b.Serial, b.SHA256, b.Size, b.Game, b.Name,
+		b.Emission, b.Number, b.GameCode, b.Tickets, b.FirstPack, b.LastPack, b.PackSize, int64(b.Price), b.Currency, scaled, b.MinReader, wire.FormatTime(b.Published))
 	return err
 }
 
@@ -283,7 +291,7 @@ func insertBlock(ctx context.Context, tx *sql.Tx, b Block) error {
 func (c *Central) block(ctx context.Context, id validate.BlockID) (*manifest.Block, error) {
 	var serial int64
 	var sum string
-	err := c.store.read.QueryRowContext(ctx, "SELECT serial, sha256 FROM blocks WHERE block_id = ? ORDER BY serial DESC LIMIT 1", id[:]).Scan(&serial, &sum)
+	err := c.store.reader().QueryRowContext(ctx, "SELECT serial, sha256 FROM blocks WHERE block_id = $1 ORDER BY serial DESC LIMIT 1", id[:]).Scan(&serial, &sum)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fmt.Errorf("block %v: %w", id, ErrNotFound)
 	}

@@ -1,7 +1,7 @@
 // Package central is the server's side of the link. It enrols terminals, keeps what
 // they upload, decides which claim of a ticket is the accepted one, and publishes
 // blocks, packs and payments to them. It owns everything in its folder: the keys, the
-// block files and central.db, whose tables schema/ explains. Several processes may have
+// block files and the database, whose tables schema/ explains. Several processes may have
 // the folder open, the server and the operations' tool beside it. It prints no report
 // and serves no page. Start at Open, then API; sync/wire/PROTOCOL.md is the contract.
 package central
@@ -28,8 +28,12 @@ import (
 
 // Options open central. Dir is needed; the rest has defaults.
 type Options struct {
-	Dir  string // folder of keys, blocks and database, made when missing
-	Name string // in the CA's certificate and the note key, at first start only; "grattoir-central"
+	Dir string // folder of keys, blocks and the SQLite file, made when missing
+	// Database is a SQLite file, or a PostgreSQL as postgres://user@host/name. It is noted
+	// in the folder, because keys belong to the tables they signed for, and "" is the one
+	// noted, or else central.db in the folder. Another than the noted one is refused.
+	Database string
+	Name     string // in the CA's certificate and the note key, at first start only; "grattoir-central"
 	// Hosts are the names and addresses of the server's certificate. Without any, the
 	// certificate that exists stays, and a first one is for localhost and 127.0.0.1.
 	Hosts []string
@@ -53,7 +57,7 @@ var (
 type Central struct {
 	opt   Options
 	keys  keys
-	store *store
+	store store
 
 	blocksMu sync.Mutex
 	blocks   map[validate.BlockID]*openBlock
@@ -114,14 +118,24 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
+	var isNew bool
+	if opt.Database, isNew, err = findDatabase(opt); err != nil {
+		return nil, err
+	}
 	c := &Central{opt: opt, blocks: map[validate.BlockID]*openBlock{}, committed: func() {}}
 	if c.keys, err = loadKeys(opt); err != nil {
 		return nil, err
 	}
-	if c.store, err = openStore(ctx, filepath.Join(opt.Dir, "central.db")); err != nil {
+	if c.store, err = openStore(ctx, opt); err != nil {
 		return nil, err
 	}
-	if err := c.store.change(ctx, c.relist); err != nil {
+	if isNew {
+		err = writeWhole(notePath(opt), []byte(opt.Database+"\n"), 0o600)
+	}
+	if err == nil {
+		err = c.store.change(ctx, c.relist)
+	}
+	if err != nil {
 		return nil, errors.Join(err, c.store.close())
 	}
 	newest, err := c.newestFeed(ctx)
@@ -166,7 +180,7 @@ func (c *Central) Close() error {
 // Reader is the database for reports: read-only connections over the tables that
 // schema/ explains. Each query sees one consistent state; a report of several queries
 // takes a transaction.
-func (c *Central) Reader() *sql.DB { return c.store.read }
+func (c *Central) Reader() *sql.DB { return c.store.reader() }
 
 // PublicKey is the note key that snapshots and acknowledgements verify under.
 func (c *Central) PublicKey() string { return c.keys.notePublic }

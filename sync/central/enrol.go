@@ -46,18 +46,19 @@ func (c *Central) AddTerminal(ctx context.Context, name string) (EnrolCode, erro
 	e := EnrolCode{Terminal: name, Code: wire.EncodeEnrolCode(secret, wire.PinOf(c.keys.ca.RawSubjectPublicKeyInfo)), Expires: now.Add(codeLife).UTC()}
 	hash := sha256.Sum256(secret[:])
 	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "INSERT INTO terminals(name, state, added, ack_hash) VALUES($1, $2, $3, $4) ON CONFLICT(name) DO NOTHING", name, NeverSeen, wire.FormatTime(now), noHash)
+		if err != nil {
+			return err
+		}
 		var state TerminalState
-		err := tx.QueryRowContext(ctx, "SELECT state FROM terminals WHERE name = ?", name).Scan(&state)
-		switch {
-		case errors.Is(err, sql.ErrNoRows):
-			_, err = tx.ExecContext(ctx, "INSERT INTO terminals(name, state, added, ack_hash) VALUES(?, ?, ?, ?)", name, NeverSeen, wire.FormatTime(now), noHash)
-		case err == nil && state == Enrolled:
+		err = tx.QueryRowContext(ctx, "UPDATE terminals SET state = state WHERE name = $1 RETURNING state", name).Scan(&state)
+		if err == nil && state == Enrolled {
 			err = fmt.Errorf("terminal %s is enrolled: %w: to enrol another device in its place, first central terminal suspend %s", name, ErrRefused, name)
 		}
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO enrol_codes(terminal, hash, expires) VALUES(?, ?, ?)
+		_, err = tx.ExecContext(ctx, `INSERT INTO enrol_codes(terminal, hash, expires) VALUES($1, $2, $3)
 			ON CONFLICT(terminal) DO UPDATE SET hash = excluded.hash, expires = excluded.expires, csr = NULL, certificate = ''`, name, hash[:], wire.FormatTime(e.Expires))
 		return err
 	})
@@ -88,7 +89,10 @@ func (c *Central) enrol(ctx context.Context, r wire.EnrolRequest) (wire.EnrolAns
 	err = c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		var used []byte
 		var err error
-		if a.Terminal, a.Certificate, used, err = findCode(ctx, tx, secret, wire.FormatTime(now)); err != nil {
+		if a.Terminal, err = findCode(ctx, tx, secret, wire.FormatTime(now)); err != nil {
+			return err
+		}
+		if a.Certificate, used, err = holdCode(ctx, tx, a.Terminal, secret); err != nil {
 			return err
 		}
 		sum := sha256.Sum256(csr.Raw)
@@ -100,7 +104,7 @@ func (c *Central) enrol(ctx context.Context, r wire.EnrolRequest) (wire.EnrolAns
 		}
 		a.Certificate, err = c.certify(ctx, tx, a.Terminal, csr, now)
 		if err == nil {
-			_, err = tx.ExecContext(ctx, "UPDATE enrol_codes SET csr = ?, certificate = ? WHERE terminal = ?", sum[:], a.Certificate, a.Terminal)
+			_, err = tx.ExecContext(ctx, "UPDATE enrol_codes SET csr = $1, certificate = $2 WHERE terminal = $3", sum[:], a.Certificate, a.Terminal)
 		}
 		return err
 	})
@@ -128,30 +132,45 @@ func parseCSR(text string) (*x509.CertificateRequest, error) {
 
 // findCode compares with every live code in constant time, so that its time tells
 // nothing about any of them. There are as many as were made in a day.
-func findCode(ctx context.Context, tx *sql.Tx, secret wire.EnrolSecret, now string) (terminal, certificate string, csr []byte, err error) {
+func findCode(ctx context.Context, tx *sql.Tx, secret wire.EnrolSecret, now string) (terminal string, err error) {
 	hash := sha256.Sum256(secret[:])
-	rows, err := tx.QueryContext(ctx, "SELECT terminal, hash, certificate, csr FROM enrol_codes WHERE expires > ?", now)
+	rows, err := tx.QueryContext(ctx, "SELECT terminal, hash FROM enrol_codes WHERE expires > $1", now)
 	if err != nil {
-		return "", "", nil, err
+		return "", err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var t, cert string
-		var h, used []byte
-		if err := rows.Scan(&t, &h, &cert, &used); err != nil {
-			return "", "", nil, err
+		var t string
+		var h []byte
+		if err := rows.Scan(&t, &h); err != nil {
+			return "", err
 		}
 		if subtle.ConstantTimeCompare(h, hash[:]) == 1 {
-			terminal, certificate, csr = t, cert, used
+			terminal = t
 		}
 	}
 	if err := rows.Err(); err != nil {
-		return "", "", nil, err
+		return "", err
 	}
 	if terminal == "" {
-		return "", "", nil, wireError(wire.KindBadCode, "the code is unknown or has expired: ask for a new one")
+		return "", errNoCode()
 	}
-	return terminal, certificate, csr, nil
+	return terminal, nil
+}
+
+func errNoCode() error {
+	return wireError(wire.KindBadCode, "the code is unknown or has expired: ask for a new one")
+}
+
+// holdCode gives what a code was used for. Two devices that come with it at once do so
+// one after the other.
+func holdCode(ctx context.Context, tx *sql.Tx, terminal string, secret wire.EnrolSecret) (certificate string, csr []byte, err error) {
+	hash := sha256.Sum256(secret[:])
+	err = tx.QueryRowContext(ctx, "UPDATE enrol_codes SET hash = hash WHERE terminal = $1 AND hash = $2 RETURNING certificate, csr", terminal, hash[:]).Scan(&certificate, &csr)
+	if errors.Is(err, sql.ErrNoRows) { // replaced or made void since it was found
+		err = errNoCode()
+	}
+	return certificate, csr, err
 }
 
 // certify makes the certificate and enrols its key.
@@ -167,11 +186,11 @@ func (c *Central) certify(ctx context.Context, tx *sql.Tx, terminal string, csr 
 	if err != nil {
 		return "", err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE terminals SET state = ?, reason = '', enrolled = ?, public_key = ?, cert_serial = ?, cert_expires = ?, fresh_epoch = 1 WHERE name = ?`,
+	_, err = tx.ExecContext(ctx, `UPDATE terminals SET state = $1, reason = '', enrolled = $2, public_key = $3, cert_serial = $4, cert_expires = $5, fresh_epoch = 1 WHERE name = $6`,
 		Enrolled, wire.FormatTime(now), csr.RawSubjectPublicKeyInfo, serial.Text(16), wire.FormatTime(expires), terminal)
 	if err == nil {
 		_, err = tx.ExecContext(ctx, `INSERT INTO device_keys(terminal, number, enrolled, public_key)
-			SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3 FROM device_keys WHERE terminal = ?1`, terminal, wire.FormatTime(now), csr.RawSubjectPublicKeyInfo)
+			SELECT $1, coalesce(max(number), 0) + 1, $2, $3 FROM device_keys WHERE terminal = $1`, terminal, wire.FormatTime(now), csr.RawSubjectPublicKeyInfo)
 	}
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})), err
 }

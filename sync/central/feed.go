@@ -80,21 +80,21 @@ func (c *Central) watchFeed(ctx context.Context) {
 
 func (c *Central) newestFeed(ctx context.Context) (int64, error) {
 	var newest int64
-	err := c.store.read.QueryRowContext(ctx, "SELECT coalesce(max(seq), 0) FROM feed").Scan(&newest)
+	err := c.store.reader().QueryRowContext(ctx, "SELECT coalesce(max(seq), 0) FROM feed").Scan(&newest)
 	return newest, err
 }
 
-// addFeed appends an item and returns its number. There is one writer, so numbers become
-// visible in their order and a cursor never steps over one.
+// addFeed appends an item and returns its number.
 func addFeed(ctx context.Context, tx *sql.Tx, audience, now string, item wire.FeedItem) (int64, error) {
-	if err := tx.QueryRowContext(ctx, "SELECT coalesce(max(seq), 0) + 1 FROM feed").Scan(&item.Seq); err != nil {
+	var err error
+	if item.Seq, err = take(ctx, tx, feedItems); err != nil {
 		return 0, err
 	}
 	text, err := json.Marshal(item)
 	if err != nil {
 		return 0, err
 	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO feed(seq, kind, audience, item, at) VALUES(?, ?, ?, ?, ?)", item.Seq, item.Kind, audience, string(text), now)
+	_, err = tx.ExecContext(ctx, "INSERT INTO feed(seq, kind, audience, item, at) VALUES($1, $2, $3, $4, $5)", item.Seq, item.Kind, audience, string(text), now)
 	return item.Seq, err
 }
 
@@ -124,7 +124,7 @@ func (c *Central) Feed(ctx context.Context, terminal string, after int64, wait t
 }
 
 func (c *Central) feedAfter(ctx context.Context, terminal string, after int64) ([]wire.FeedItem, error) {
-	rows, err := c.store.read.QueryContext(ctx, "SELECT item FROM feed WHERE seq > ? AND audience IN (?, ?) ORDER BY seq LIMIT ?", after, everyone, terminal, wire.MaxFeed)
+	rows, err := c.store.reader().QueryContext(ctx, "SELECT item FROM feed WHERE seq > $1 AND audience IN ($2, $3) ORDER BY seq LIMIT $4", after, everyone, terminal, wire.MaxFeed)
 	if err != nil {
 		return nil, err
 	}

@@ -77,7 +77,7 @@ func (c *Central) storeIdentities(ctx context.Context, who caller, u wire.Identi
 // stillEnrolled refuses a terminal that was suspended since its request began.
 func stillEnrolled(ctx context.Context, tx *sql.Tx, terminal string) error {
 	var state TerminalState
-	if err := tx.QueryRowContext(ctx, "SELECT state FROM terminals WHERE name = ?", terminal).Scan(&state); err != nil {
+	if err := tx.QueryRowContext(ctx, "SELECT state FROM terminals WHERE name = $1", terminal).Scan(&state); err != nil {
 		return err
 	}
 	if state != Enrolled {
@@ -93,7 +93,7 @@ func (c *Central) storeIdentity(ctx context.Context, tx *sql.Tx, terminal string
 	}
 	digest := sha256.Sum256(s.Sealed)
 	var held []byte
-	err := tx.QueryRowContext(ctx, "SELECT digest FROM identities WHERE terminal = ? AND record = ?", terminal, record[:]).Scan(&held)
+	err := tx.QueryRowContext(ctx, "SELECT digest FROM identities WHERE terminal = $1 AND record = $2", terminal, record[:]).Scan(&held)
 	switch {
 	case err == nil && string(held) == string(digest[:]):
 		return nil
@@ -102,10 +102,11 @@ func (c *Central) storeIdentity(ctx context.Context, tx *sql.Tx, terminal string
 	case !errors.Is(err, sql.ErrNoRows):
 		return err
 	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO identities(terminal, record, sealed, digest, received) VALUES(?, ?, ?, ?, ?)", terminal, record[:], s.Sealed, digest[:], c.now())
+	err = once(tx.ExecContext(ctx, `INSERT INTO identities(terminal, record, sealed, digest, received) VALUES($1, $2, $3, $4, $5)
+		ON CONFLICT(terminal, record) DO NOTHING`, terminal, record[:], s.Sealed, digest[:], c.now()))
 	for _, claim := range s.Claims {
 		if err == nil {
-			_, err = tx.ExecContext(ctx, "INSERT INTO identity_claims(claim, terminal, record) VALUES(?, ?, ?)", claim, terminal, record[:])
+			_, err = tx.ExecContext(ctx, "INSERT INTO identity_claims(claim, terminal, record) VALUES($1, $2, $3)", claim, terminal, record[:])
 		}
 	}
 	return err
@@ -127,7 +128,7 @@ type IdentityRequest struct {
 // ClaimOf is the id of the payment that a slip's ledger number names. The errors include ErrNotFound.
 func (c *Central) ClaimOf(ctx context.Context, terminal string, n validate.EntryNumber) (string, error) {
 	var line []byte
-	err := c.store.read.QueryRowContext(ctx, "SELECT line FROM entries WHERE terminal = ? AND epoch = ? AND seq = ?", terminal, n.Epoch, n.Seq).Scan(&line)
+	err := c.store.reader().QueryRowContext(ctx, "SELECT line FROM entries WHERE terminal = $1 AND epoch = $2 AND seq = $3", terminal, n.Epoch, n.Seq).Scan(&line)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", fmt.Errorf("entry %v of terminal %.64q: %w", n, terminal, ErrNotFound)
 	}
@@ -161,10 +162,10 @@ func (c *Central) AskIdentity(ctx context.Context, claim, operator, reason strin
 		if q.Records = len(list); q.Records == 0 {
 			return fmt.Errorf("identity of the payment %.32q: %w: none was recorded, or it has not arrived, or it is erased", claim, ErrNotFound)
 		}
-		if err := tx.QueryRowContext(ctx, "SELECT coalesce(max(number), 0) + 1 FROM identity_requests").Scan(&q.Number); err != nil {
+		if q.Number, err = take(ctx, tx, identityAsked); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, "INSERT INTO identity_requests(number, claim, operator, reason, asked) VALUES(?, ?, ?, ?, ?)", q.Number, claim, operator, reason, wire.FormatTime(now))
+		_, err = tx.ExecContext(ctx, "INSERT INTO identity_requests(number, claim, operator, reason, asked) VALUES($1, $2, $3, $4, $5)", q.Number, claim, operator, reason, wire.FormatTime(now))
 		if err != nil {
 			return err
 		}
@@ -184,7 +185,7 @@ func plainText(what, text string, most int) error {
 // identitiesOf are the sealed records of a payment, without the erased ones.
 func identitiesOf(ctx context.Context, tx *sql.Tx, claim string) ([]people.Sealed, error) {
 	rows, err := tx.QueryContext(ctx, `SELECT i.terminal, i.record, i.sealed FROM identity_claims c JOIN identities i ON i.terminal = c.terminal AND i.record = c.record
-		WHERE c.claim = ? AND i.sealed IS NOT NULL ORDER BY i.received, i.terminal, i.record`, claim)
+		WHERE c.claim = $1 AND i.sealed IS NOT NULL ORDER BY i.received, i.terminal, i.record`, claim)
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +236,7 @@ func (c *Central) OpenIdentity(ctx context.Context, number int64, operator strin
 	if err != nil {
 		failed := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
 			if len(filings) == 0 { // with the right key it may be tried again
-				if _, err := tx.ExecContext(ctx, "UPDATE identity_requests SET opened = '', opened_by = '' WHERE number = ?", number); err != nil {
+				if _, err := tx.ExecContext(ctx, "UPDATE identity_requests SET opened = '', opened_by = '' WHERE number = $1", number); err != nil {
 					return err
 				}
 			}
@@ -265,7 +266,7 @@ func unopened(list []people.Sealed, filings []people.Filing) string {
 // takeRequest holds a request against the two-person rule and marks it opened.
 func (c *Central) takeRequest(ctx context.Context, tx *sql.Tx, number int64, operator string) (claim string, err error) {
 	var asker, asked, opened string
-	err = tx.QueryRowContext(ctx, "SELECT claim, operator, asked, opened FROM identity_requests WHERE number = ?", number).Scan(&claim, &asker, &asked, &opened)
+	err = tx.QueryRowContext(ctx, "UPDATE identity_requests SET opened = opened WHERE number = $1 RETURNING claim, operator, asked, opened", number).Scan(&claim, &asker, &asked, &opened)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", fmt.Errorf("request %d: %w: central identity list shows them", number, ErrNotFound)
 	}
@@ -285,7 +286,7 @@ func (c *Central) takeRequest(ctx context.Context, tx *sql.Tx, number int64, ope
 	case now.Sub(at) > requestLife:
 		return "", fmt.Errorf("request %d: %w: it is older than %v: ask again", number, ErrRefused, requestLife)
 	}
-	_, err = tx.ExecContext(ctx, "UPDATE identity_requests SET opened = ?, opened_by = ? WHERE number = ?", wire.FormatTime(now), operator, number)
+	_, err = tx.ExecContext(ctx, "UPDATE identity_requests SET opened = $1, opened_by = $2 WHERE number = $3", wire.FormatTime(now), operator, number)
 	return claim, err
 }
 
@@ -310,7 +311,7 @@ func openAll(list []people.Sealed, claim string, key people.RegisterSecretKey) (
 
 // IdentityRequests lists all requests, newest first.
 func (c *Central) IdentityRequests(ctx context.Context) ([]IdentityRequest, error) {
-	rows, err := c.store.read.QueryContext(ctx, `SELECT q.number, q.claim, q.operator, q.reason, q.asked, q.opened, q.opened_by,
+	rows, err := c.store.reader().QueryContext(ctx, `SELECT q.number, q.claim, q.operator, q.reason, q.asked, q.opened, q.opened_by,
 		(SELECT count(*) FROM identity_claims c JOIN identities i ON i.terminal = c.terminal AND i.record = c.record WHERE c.claim = q.claim AND i.sealed IS NOT NULL)
 		FROM identity_requests q ORDER BY q.number DESC`)
 	if err != nil {
@@ -365,7 +366,7 @@ func (c *Central) EraseIdentities(ctx context.Context, term time.Duration) (int,
 }
 
 func (c *Central) eraseSome(ctx context.Context, tx *sql.Tx, before string) (int, error) {
-	rows, err := tx.QueryContext(ctx, "SELECT terminal, record FROM identities WHERE erased = '' AND received < ? ORDER BY received LIMIT ?", before, eraseRun)
+	rows, err := tx.QueryContext(ctx, "SELECT terminal, record FROM identities WHERE erased = '' AND received < $1 ORDER BY received LIMIT $2", before, eraseRun)
 	if err != nil {
 		return 0, err
 	}
@@ -386,10 +387,10 @@ func (c *Central) eraseSome(ctx context.Context, tx *sql.Tx, before string) (int
 		return 0, err
 	}
 	for _, k := range due {
-		if _, err := tx.ExecContext(ctx, "UPDATE identities SET sealed = NULL, erased = ? WHERE terminal = ? AND record = ?", c.now(), k.terminal, k.record); err != nil {
+		if _, err := tx.ExecContext(ctx, "UPDATE identities SET sealed = NULL, erased = $1 WHERE terminal = $2 AND record = $3", c.now(), k.terminal, k.record); err != nil {
 			return 0, err
 		}
-		if _, err := tx.ExecContext(ctx, "DELETE FROM identity_claims WHERE terminal = ? AND record = ?", k.terminal, k.record); err != nil {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM identity_claims WHERE terminal = $1 AND record = $2", k.terminal, k.record); err != nil {
 			return 0, err
 		}
 	}
@@ -411,27 +412,30 @@ type IdentityAct struct {
 
 func (c *Central) auditIdentity(ctx context.Context, tx *sql.Tx, act, operator, about string) error {
 	a := IdentityAct{Version: 1, Time: c.now(), Act: act, Operator: operator, About: about, Prev: noHash}
+	var err error
+	if a.Seq, err = take(ctx, tx, identityActs); err != nil {
+		return err
+	}
 	var hash []byte
-	switch err := tx.QueryRowContext(ctx, "SELECT seq, hash FROM identity_audit ORDER BY seq DESC LIMIT 1").Scan(&a.Seq, &hash); {
+	switch err := tx.QueryRowContext(ctx, "SELECT hash FROM identity_audit ORDER BY seq DESC LIMIT 1").Scan(&hash); {
 	case err == nil:
 		a.Prev = hex.EncodeToString(hash)
 	case !errors.Is(err, sql.ErrNoRows):
 		return err
 	}
-	a.Seq++
 	line, err := json.Marshal(a)
 	if err != nil {
 		return err
 	}
 	sum := sha256.Sum256(line)
-	_, err = tx.ExecContext(ctx, "INSERT INTO identity_audit(seq, line, hash) VALUES(?, ?, ?)", a.Seq, string(line), sum[:])
+	_, err = tx.ExecContext(ctx, "INSERT INTO identity_audit(seq, line, hash) VALUES($1, $2, $3)", a.Seq, string(line), sum[:])
 	return err
 }
 
 // IdentityAudit gives every line of the audit, oldest first, and the hash of the newest.
 // A chain that breaks is an error after the lines before it.
 func (c *Central) IdentityAudit(ctx context.Context) (acts []IdentityAct, head string, err error) {
-	rows, err := c.store.read.QueryContext(ctx, "SELECT seq, line, hash FROM identity_audit ORDER BY seq")
+	rows, err := c.store.reader().QueryContext(ctx, "SELECT seq, line, hash FROM identity_audit ORDER BY seq")
 	if err != nil {
 		return nil, "", err
 	}

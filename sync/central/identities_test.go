@@ -94,8 +94,11 @@ func acts(t testing.TB, c *Central) string {
 // TestIdentityIsAskedByOneAndOpenedByAnother is the two-person rule, and that the audit
 // has each act before anything is shown.
 func TestIdentityIsAskedByOneAndOpenedByAnother(t *testing.T) {
+	onEachStore(t, testIdentityIsAskedByOneAndOpenedByAnother)
+}
+
+func testIdentityIsAskedByOneAndOpenedByAnother(t *testing.T, w *world) {
 	ctx := t.Context()
-	w := newWorld(t)
 	d := w.enrolled(t, "T-1")
 	r := newRegistry(t, "T-1")
 	s := r.file(t)
@@ -183,7 +186,10 @@ func (w *world) exec(t testing.TB, query string, args ...any) {
 // TestIdentityIsStoredOnceWhateverIsRepeated: an answer that was lost, a record that comes
 // again later, and one with other bytes.
 func TestIdentityIsStoredOnceWhateverIsRepeated(t *testing.T) {
-	w := newWorld(t)
+	onEachStore(t, testIdentityIsStoredOnceWhateverIsRepeated)
+}
+
+func testIdentityIsStoredOnceWhateverIsRepeated(t *testing.T, w *world) {
 	d := w.enrolled(t, "T-1")
 	r := newRegistry(t, "T-1")
 	one, two := r.file(t), r.file(t)
@@ -195,7 +201,7 @@ func TestIdentityIsStoredOnceWhateverIsRepeated(t *testing.T) {
 	if n := w.count(t, "SELECT count(*) FROM identities"); n != 2 {
 		t.Fatalf("%d rows", n)
 	}
-	if n := w.count(t, "SELECT count(*) FROM identities WHERE sealed = ?", one.Sealed); n != 1 {
+	if n := w.count(t, "SELECT count(*) FROM identities WHERE sealed = $1", one.Sealed); n != 1 {
 		t.Fatal("it does not lie there as it was sealed")
 	}
 	other := one
@@ -205,7 +211,7 @@ func TestIdentityIsStoredOnceWhateverIsRepeated(t *testing.T) {
 	if stored, err := d.identities(t, three, other); err == nil || err.Kind != wire.KindBadRequest || len(stored) != 0 {
 		t.Fatalf("%v %v", stored, err)
 	}
-	if n := w.count(t, "SELECT count(*) FROM identities WHERE sealed = ?", three.Sealed); n != 0 {
+	if n := w.count(t, "SELECT count(*) FROM identities WHERE sealed = $1", three.Sealed); n != 0 {
 		t.Fatal("a part of an upload that was refused was stored")
 	}
 }
@@ -382,7 +388,7 @@ func TestAuditLineOfAnIdentityWrittenAnewIsNoticed(t *testing.T) {
 	}
 	line = strings.Replace(line, "claire", "xavier", 1)
 	hash := sha256.Sum256([]byte(line))
-	w.exec(t, "UPDATE identity_audit SET line = ?, hash = ? WHERE seq = 1", line, hash[:])
+	w.exec(t, "UPDATE identity_audit SET line = $1, hash = $2 WHERE seq = 1", line, hash[:])
 	if _, _, err := w.IdentityAudit(t.Context()); err == nil {
 		t.Error("not noticed")
 	}
@@ -390,7 +396,10 @@ func TestAuditLineOfAnIdentityWrittenAnewIsNoticed(t *testing.T) {
 
 // TestTerminalSuspendedMeanwhileStoresNoIdentity: between its certificate and the commit.
 func TestTerminalSuspendedMeanwhileStoresNoIdentity(t *testing.T) {
-	w := newWorld(t)
+	onEachStore(t, testTerminalSuspendedMeanwhileStoresNoIdentity)
+}
+
+func testTerminalSuspendedMeanwhileStoresNoIdentity(t *testing.T, w *world) {
 	w.enrolled(t, "T-1")
 	s := newRegistry(t, "T-1").file(t)
 	if err := w.Suspend(t.Context(), "T-1", "stolen"); err != nil {
@@ -403,15 +412,16 @@ func TestTerminalSuspendedMeanwhileStoresNoIdentity(t *testing.T) {
 }
 
 // TestPaymentIsNamedByItsSlip: terminal and ledger number give the claim.
-func TestPaymentIsNamedByItsSlip(t *testing.T) {
-	w := newWorld(t)
+func TestPaymentIsNamedByItsSlip(t *testing.T) { onEachStore(t, testPaymentIsNamedByItsSlip) }
+
+func testPaymentIsNamedByItsSlip(t *testing.T, w *world) {
 	d := w.enrolled(t, "T-1")
 	w.give(t, "T-1", 10, 19)
 	d.pay(t, w.winners(10, 19)[0])
 	d.record(t, ledger.KindTraining, ledger.TrainingBody{On: true, Operator: "marie"})
 	d.send(t, 1, 2)
 	claim, err := w.ClaimOf(t.Context(), "T-1", validate.EntryNumber{Epoch: 1, Seq: 1})
-	if err != nil || w.count(t, "SELECT count(*) FROM claims WHERE claim = ?", claim) != 1 {
+	if err != nil || w.count(t, "SELECT count(*) FROM claims WHERE claim = $1", claim) != 1 {
 		t.Fatalf("%q %v", claim, err)
 	}
 	if _, err := w.ClaimOf(t.Context(), "T-1", validate.EntryNumber{Epoch: 1, Seq: 2}); !errors.Is(err, ErrRefused) {

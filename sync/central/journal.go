@@ -156,7 +156,7 @@ func readLine(text []byte, terminal string, epoch, seq int64) (line, error) {
 // proveNew proves the lines that are not held yet.
 func (c *Central) proveNew(ctx context.Context, who caller, epoch int64, lines []line) error {
 	var held wire.Position
-	err := c.store.read.QueryRowContext(ctx, "SELECT ack_epoch, ack_seq FROM terminals WHERE name = ?", who.name).Scan(&held.Epoch, &held.Seq)
+	err := c.store.reader().QueryRowContext(ctx, "SELECT ack_epoch, ack_seq FROM terminals WHERE name = $1", who.name).Scan(&held.Epoch, &held.Seq)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,8 @@ type intake struct {
 func (in *intake) place(ctx context.Context, lines []line) (*wire.Error, error) {
 	var state TerminalState
 	var fresh bool
-	err := in.tx.QueryRowContext(ctx, "SELECT state, ack_epoch, ack_seq, ack_hash, fresh_epoch FROM terminals WHERE name = ?", in.who.name).
+	// The row is held, so that two uploads of one terminal come one after the other.
+	err := in.tx.QueryRowContext(ctx, "UPDATE terminals SET state = state WHERE name = $1 RETURNING state, ack_epoch, ack_seq, ack_hash, fresh_epoch", in.who.name).
 		Scan(&state, &in.acked.Epoch, &in.acked.Seq, &in.acked.Hash, &fresh)
 	if err != nil {
 		return nil, err
@@ -215,7 +216,7 @@ func (in *intake) place(ctx context.Context, lines []line) (*wire.Error, error) 
 	}
 	for _, l := range lines[:min(int64(len(lines)), held.Seq-first+1)] {
 		var stored []byte
-		err := in.tx.QueryRowContext(ctx, "SELECT line FROM entries WHERE terminal = ? AND epoch = ? AND seq = ?", in.who.name, in.epoch, l.seq).Scan(&stored)
+		err := in.tx.QueryRowContext(ctx, "SELECT line FROM entries WHERE terminal = $1 AND epoch = $2 AND seq = $3", in.who.name, in.epoch, l.seq).Scan(&stored)
 		if err != nil {
 			return nil, fmt.Errorf("entry %d-%d, held here: %w", in.epoch, l.seq, err)
 		}
@@ -231,7 +232,7 @@ func (in *intake) place(ctx context.Context, lines []line) (*wire.Error, error) 
 func (in *intake) freeze(ctx context.Context, seq int64) (*wire.Error, error) {
 	reason := fmt.Sprintf("fork: entry %d-%d has other bytes than the one held here", in.epoch, seq)
 	held := in.acked
-	_, err := in.tx.ExecContext(ctx, "UPDATE terminals SET state = ?, reason = ?, contact = ? WHERE name = ?", Suspended, reason, in.now, in.who.name)
+	_, err := in.tx.ExecContext(ctx, "UPDATE terminals SET state = $1, reason = $2, contact = $3 WHERE name = $4", Suspended, reason, in.now, in.who.name)
 	return &wire.Error{Kind: wire.KindFork, Text: reason, Acked: &held}, err
 }
 
@@ -241,8 +242,8 @@ func (in *intake) store(ctx context.Context, lines []line) error {
 		if l.seq <= in.acked.Seq {
 			continue
 		}
-		_, err := in.tx.ExecContext(ctx, "INSERT INTO entries(terminal, epoch, seq, kind, line, hash, received) VALUES(?, ?, ?, ?, ?, ?, ?)",
-			in.who.name, in.epoch, l.seq, l.entry.Kind, l.text, l.hash[:], in.now)
+		_, err := in.tx.ExecContext(ctx, "INSERT INTO entries(terminal, epoch, seq, kind, line, hash, received) VALUES($1, $2, $3, $4, $5, $6, $7)",
+			in.who.name, in.epoch, l.seq, plain(l.entry.Kind), l.text, l.hash[:], in.now)
 		if err != nil {
 			return err
 		}
@@ -252,21 +253,21 @@ func (in *intake) store(ctx context.Context, lines []line) error {
 	}
 	last := lines[len(lines)-1]
 	if last.seq <= in.acked.Seq {
-		_, err := in.tx.ExecContext(ctx, "UPDATE terminals SET contact = ? WHERE name = ?", in.now, in.who.name)
+		_, err := in.tx.ExecContext(ctx, "UPDATE terminals SET contact = $1 WHERE name = $2", in.now, in.who.name)
 		return err
 	}
 	hash := hex.EncodeToString(last.hash[:])
-	_, err := in.tx.ExecContext(ctx, `UPDATE terminals SET contact = ?, ack_epoch = ?, ack_seq = ?, ack_hash = ?, fresh_epoch = 0 WHERE name = ?`,
+	_, err := in.tx.ExecContext(ctx, `UPDATE terminals SET contact = $1, ack_epoch = $2, ack_seq = $3, ack_hash = $4, fresh_epoch = 0 WHERE name = $5`,
 		in.now, in.epoch, last.seq, hash, in.who.name)
 	if err != nil {
 		return err
 	}
 	// What the terminal last told of its head may be older or newer than this upload's end.
-	_, err = in.tx.ExecContext(ctx, "UPDATE terminals SET unsent = head_seq - ? WHERE name = ? AND head_epoch = ? AND head_seq > ?", last.seq, in.who.name, in.epoch, last.seq)
+	_, err = in.tx.ExecContext(ctx, "UPDATE terminals SET unsent = head_seq - $1 WHERE name = $2 AND head_epoch = $3 AND head_seq > $4", last.seq, in.who.name, in.epoch, last.seq)
 	if err != nil {
 		return err
 	}
-	_, err = in.tx.ExecContext(ctx, "UPDATE terminals SET unsent = 0, head_epoch = ?, head_seq = ?, head_hash = ? WHERE name = ? AND (head_epoch <> ? OR head_seq <= ?)",
+	_, err = in.tx.ExecContext(ctx, "UPDATE terminals SET unsent = 0, head_epoch = $1, head_seq = $2, head_hash = $3 WHERE name = $4 AND (head_epoch <> $5 OR head_seq <= $6)",
 		in.epoch, last.seq, hash, in.who.name, in.epoch, last.seq)
 	return err
 }
@@ -274,18 +275,18 @@ func (in *intake) store(ctx context.Context, lines []line) error {
 // answer acknowledges the upload's end. An acknowledgement that was signed once is given
 // again as it was.
 func (in *intake) answer(ctx context.Context, u wire.Upload) (acked string, exceptions []wire.Exception, err error) {
-	err = in.tx.QueryRowContext(ctx, "SELECT note FROM acks WHERE terminal = ? AND epoch = ? AND seq = ?", in.who.name, u.Epoch, u.To.Seq).Scan(&acked)
+	err = in.tx.QueryRowContext(ctx, "SELECT note FROM acks WHERE terminal = $1 AND epoch = $2 AND seq = $3", in.who.name, u.Epoch, u.To.Seq).Scan(&acked)
 	if errors.Is(err, sql.ErrNoRows) {
 		if acked, err = in.c.signAck(in.who.name, u.To, in.c.opt.Now()); err != nil {
 			return "", nil, err
 		}
-		if _, err := in.tx.ExecContext(ctx, "INSERT INTO acks(terminal, epoch, seq, note) VALUES(?, ?, ?, ?)", in.who.name, u.Epoch, u.To.Seq, acked); err != nil {
+		if _, err := in.tx.ExecContext(ctx, "INSERT INTO acks(terminal, epoch, seq, note) VALUES($1, $2, $3, $4)", in.who.name, u.Epoch, u.To.Seq, acked); err != nil {
 			return "", nil, err
 		}
 	} else if err != nil {
 		return "", nil, err
 	}
-	rows, err := in.tx.QueryContext(ctx, "SELECT seq, kind, text FROM conflicts WHERE terminal = ? AND epoch = ? AND seq BETWEEN ? AND ? ORDER BY seq",
+	rows, err := in.tx.QueryContext(ctx, "SELECT seq, kind, text FROM conflicts WHERE terminal = $1 AND epoch = $2 AND seq BETWEEN $3 AND $4 ORDER BY seq",
 		in.who.name, u.Epoch, u.From, u.To.Seq)
 	if err != nil {
 		return "", nil, err

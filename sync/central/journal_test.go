@@ -26,7 +26,10 @@ import (
 )
 
 func TestUploadCreditsProvenClaimsAndCountersignsTheHead(t *testing.T) {
-	w := newWorld(t)
+	onEachStore(t, testUploadCreditsProvenClaimsAndCountersignsTheHead)
+}
+
+func testUploadCreditsProvenClaimsAndCountersignsTheHead(t *testing.T, w *world) {
 	d := w.enrolled(t, "T-1")
 	w.give(t, "T-1", 10, 19)
 	won := w.winners(10, 19)
@@ -39,8 +42,8 @@ func TestUploadCreditsProvenClaimsAndCountersignsTheHead(t *testing.T) {
 	if got := w.count(t, "SELECT sum(amount_minor) FROM claims WHERE terminal = 'T-1'"); got != 2*20000+20*2000 {
 		t.Fatalf("%d minor units credited", got)
 	}
-	var line string
-	if err := w.Reader().QueryRowContext(t.Context(), "SELECT CAST(line AS TEXT) FROM entries WHERE seq = 3").Scan(&line); err != nil || line != d.lines[2] {
+	var line []byte
+	if err := w.Reader().QueryRowContext(t.Context(), "SELECT line FROM entries WHERE seq = 3").Scan(&line); err != nil || string(line) != d.lines[2] {
 		t.Fatalf("stored %q, sent %q: %v", line, d.lines[2], err)
 	}
 }
@@ -48,7 +51,10 @@ func TestUploadCreditsProvenClaimsAndCountersignsTheHead(t *testing.T) {
 // TestUploadTakesTheTerminalsOwnLedger: what sync/ledger writes is what central proves,
 // and it knows every kind.
 func TestUploadTakesTheTerminalsOwnLedger(t *testing.T) {
-	w := newWorld(t)
+	onEachStore(t, testUploadTakesTheTerminalsOwnLedger)
+}
+
+func testUploadTakesTheTerminalsOwnLedger(t *testing.T, w *world) {
 	d := w.enrolled(t, "T-1")
 	w.give(t, "T-1", 10, 19)
 	l, err := ledger.Open(t.Context(), ledger.Options{Path: filepath.Join(t.TempDir(), "l.db"), Terminal: "T-1", ClaimKey: d.claimKey,
@@ -86,7 +92,10 @@ func TestUploadTakesTheTerminalsOwnLedger(t *testing.T) {
 }
 
 func TestUploadRepeatedGetsTheSameAnswer(t *testing.T) {
-	w := newWorld(t)
+	onEachStore(t, testUploadRepeatedGetsTheSameAnswer)
+}
+
+func testUploadRepeatedGetsTheSameAnswer(t *testing.T, w *world) {
 	d := w.enrolled(t, "T-1")
 	w.give(t, "T-1", 10, 19)
 	won := w.winners(10, 19)
@@ -115,7 +124,10 @@ func TestUploadRepeatedGetsTheSameAnswer(t *testing.T) {
 // TestUploadRacingItselfIsStoredOnce: answers were lost and the terminal asks again while
 // the first requests are still under way.
 func TestUploadRacingItselfIsStoredOnce(t *testing.T) {
-	w := newWorld(t)
+	onEachStore(t, testUploadRacingItselfIsStoredOnce)
+}
+
+func testUploadRacingItselfIsStoredOnce(t *testing.T, w *world) {
 	d := w.enrolled(t, "T-1")
 	w.give(t, "T-1", 10, 19)
 	won := w.winners(10, 19)
@@ -166,7 +178,10 @@ func TestPaymentElsewhereWakesTheOwner(t *testing.T) {
 }
 
 func TestUploadWithAGapSaysWhereTheJournalGoesOn(t *testing.T) {
-	w := newWorld(t)
+	onEachStore(t, testUploadWithAGapSaysWhereTheJournalGoesOn)
+}
+
+func testUploadWithAGapSaysWhereTheJournalGoesOn(t *testing.T, w *world) {
 	d := w.enrolled(t, "T-1")
 	w.give(t, "T-1", 10, 19)
 	d.pay(t, w.winners(10, 19)[:4]...)
@@ -182,27 +197,34 @@ func TestUploadWithAGapSaysWhereTheJournalGoesOn(t *testing.T) {
 func TestForkFreezesTheTerminal(t *testing.T) {
 	for _, from := range []int64{1, 2, 3} { // other bytes where some are held, and after them
 		t.Run(fmt.Sprint(from), func(t *testing.T) {
-			w := newWorld(t)
-			d := w.enrolled(t, "T-1")
-			w.give(t, "T-1", 10, 19)
-			won := w.winners(10, 19)
-			d.pay(t, won[:2]...)
-			head := d.head(2)
-			d.send(t, 1, 2)
-			clone := *d
-			clone.lines = nil
-			clone.pay(t, won[5], won[6], won[7])
-			e := clone.refused(t, clone.upload(t, from, 3))
-			wantKind(t, e, wire.KindFork)
-			if e.Acked == nil || *e.Acked != head {
-				t.Fatalf("acked %+v, want %+v", e.Acked, head)
+			if from != 2 {
+				testForkFreezesTheTerminal(t, newWorld(t), from)
+				return
 			}
-			wantKind(t, d.refused(t, d.upload(t, 1, 2)), wire.KindForbidden)
-			term, err := w.Terminal(t.Context(), "T-1")
-			if err != nil || term.State != Suspended || !strings.Contains(term.Reason, "fork") || w.count(t, "SELECT count(*) FROM entries") != 2 {
-				t.Fatalf("%+v: %v", term, err)
-			}
+			onEachStore(t, func(t *testing.T, w *world) { testForkFreezesTheTerminal(t, w, from) })
 		})
+	}
+}
+
+func testForkFreezesTheTerminal(t *testing.T, w *world, from int64) {
+	d := w.enrolled(t, "T-1")
+	w.give(t, "T-1", 10, 19)
+	won := w.winners(10, 19)
+	d.pay(t, won[:2]...)
+	head := d.head(2)
+	d.send(t, 1, 2)
+	clone := *d
+	clone.lines = nil
+	clone.pay(t, won[5], won[6], won[7])
+	e := clone.refused(t, clone.upload(t, from, 3))
+	wantKind(t, e, wire.KindFork)
+	if e.Acked == nil || *e.Acked != head {
+		t.Fatalf("acked %+v, want %+v", e.Acked, head)
+	}
+	wantKind(t, d.refused(t, d.upload(t, 1, 2)), wire.KindForbidden)
+	term, err := w.Terminal(t.Context(), "T-1")
+	if err != nil || term.State != Suspended || !strings.Contains(term.Reason, "fork") || w.count(t, "SELECT count(*) FROM entries") != 2 {
+		t.Fatalf("%+v: %v", term, err)
 	}
 }
 
@@ -292,7 +314,7 @@ func TestClaimsThatProveNothingAreKeptAndNotCredited(t *testing.T) {
 			if strings.Contains(a.Exceptions[0].Text, won[0].code.Secret()) || strings.Contains(a.Exceptions[0].Text, loser.code.Secret()) {
 				t.Fatalf("the exception shows a secret: %s", a.Exceptions[0].Text)
 			}
-			if w.count(t, "SELECT count(*) FROM conflicts WHERE seq = ? AND kind = ? AND line = ?", seq, c.kind, []byte(d.lines[seq-1])) != 1 {
+			if w.count(t, "SELECT count(*) FROM conflicts WHERE seq = $1 AND kind = $2 AND line = $3", seq, c.kind, []byte(d.lines[seq-1])) != 1 {
 				t.Fatal("the conflict's bytes are not kept")
 			}
 		})
@@ -307,7 +329,10 @@ func TestClaimsThatProveNothingAreKeptAndNotCredited(t *testing.T) {
 }
 
 func TestEntriesOfNewerProgramsAreStored(t *testing.T) {
-	w := newWorld(t)
+	onEachStore(t, testEntriesOfNewerProgramsAreStored)
+}
+
+func testEntriesOfNewerProgramsAreStored(t *testing.T, w *world) {
 	d := w.enrolled(t, "T-1")
 	w.give(t, "T-1", 10, 19)
 	d.record(t, "closing", map[string]int{"claims": 3})
@@ -339,8 +364,9 @@ func TestNotesOfAuditsAreReadHere(t *testing.T) {
 
 // TestFirstAcceptedClaimWins: two terminals paid one ticket. The owner's claim is
 // accepted; the other is kept whole, and the owner hears of it.
-func TestFirstAcceptedClaimWins(t *testing.T) {
-	w := newWorld(t)
+func TestFirstAcceptedClaimWins(t *testing.T) { onEachStore(t, testFirstAcceptedClaimWins) }
+
+func testFirstAcceptedClaimWins(t *testing.T, w *world) {
 	one, two := w.enrolled(t, "T-1"), w.enrolled(t, "T-2")
 	w.give(t, "T-1", 10, 14)
 	w.give(t, "T-2", 15, 19)
@@ -353,7 +379,7 @@ func TestFirstAcceptedClaimWins(t *testing.T) {
 	if len(a.Exceptions) != 2 || a.Exceptions[0].Kind != wire.DoubleClaim || a.Exceptions[1].Kind != wire.NoRight {
 		t.Fatalf("exceptions %+v", a.Exceptions)
 	}
-	if !strings.Contains(a.Exceptions[0].Text, "T-1") || w.count(t, "SELECT count(*) FROM conflicts WHERE line = ?", []byte(two.lines[0])) != 1 {
+	if !strings.Contains(a.Exceptions[0].Text, "T-1") || w.count(t, "SELECT count(*) FROM conflicts WHERE line = $1", []byte(two.lines[0])) != 1 {
 		t.Fatalf("conflict not kept: %+v", a.Exceptions[0])
 	}
 	heard := one.feed(t, cursor)
@@ -403,8 +429,9 @@ func TestClaimOfAPackNeverActivatedHasNoRight(t *testing.T) {
 
 // TestHigherEpochNeedsAPerson: a ledger that was reset begins a higher epoch, which
 // central takes only after the terminal was enrolled again.
-func TestHigherEpochNeedsAPerson(t *testing.T) {
-	w := newWorld(t)
+func TestHigherEpochNeedsAPerson(t *testing.T) { onEachStore(t, testHigherEpochNeedsAPerson) }
+
+func testHigherEpochNeedsAPerson(t *testing.T, w *world) {
 	d := w.enrolled(t, "T-1")
 	w.give(t, "T-1", 10, 19)
 	won := w.winners(10, 19)
@@ -433,10 +460,13 @@ func TestHigherEpochNeedsAPerson(t *testing.T) {
 // answered. The upload repeated is acknowledged, and everything is stored once.
 func TestKilledBetweenCommitAndAnswer(t *testing.T) {
 	if dir := os.Getenv("GRATTOIR_CENTRAL_CHILD"); dir != "" {
-		childUploads(t, dir)
+		childUploads(t, Options{Dir: dir, Database: os.Getenv("GRATTOIR_CENTRAL_DATABASE"), Now: func() time.Time { return noon }})
 		return
 	}
-	w := newWorld(t)
+	onEachStore(t, testKilledBetweenCommitAndAnswer)
+}
+
+func testKilledBetweenCommitAndAnswer(t *testing.T, w *world) {
 	d := w.enrolled(t, "T-1")
 	w.give(t, "T-1", 10, 19)
 	won := w.winners(10, 19)
@@ -453,7 +483,7 @@ func TestKilledBetweenCommitAndAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	child := exec.Command(os.Args[0], "-test.run=^TestKilledBetweenCommitAndAnswer$")
-	child.Env = append(os.Environ(), "GRATTOIR_CENTRAL_CHILD="+w.opt.Dir)
+	child.Env = append(os.Environ(), "GRATTOIR_CENTRAL_CHILD="+w.opt.Dir, "GRATTOIR_CENTRAL_DATABASE="+w.opt.Database)
 	out, err := child.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -469,7 +499,7 @@ func TestKilledBetweenCommitAndAnswer(t *testing.T) {
 		t.Fatalf("committed: %v, %v", committed, err)
 	}
 	_ = child.Wait()
-	w.Central = testCentral(t, w.opt.Dir, w.clock)
+	w.Central = openCentral(t, w.opt)
 	w.dial = servePipes(t, w.Central)
 	d.connect(t)
 	before := w.count(t, "SELECT count(*) FROM entries")
@@ -481,9 +511,9 @@ func TestKilledBetweenCommitAndAnswer(t *testing.T) {
 }
 
 // childUploads commits the upload and never answers.
-func childUploads(t *testing.T, dir string) {
-	c := testCentral(t, dir, &clock{at: noon})
-	body, err := os.ReadFile(filepath.Join(dir, "upload.json"))
+func childUploads(t *testing.T, opt Options) {
+	c := openCentral(t, opt)
+	body, err := os.ReadFile(filepath.Join(opt.Dir, "upload.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,13 +30,13 @@ type Pack struct {
 // Packs that are still printed have no row and are not listed.
 func (c *Central) Packs(ctx context.Context, gameCode string) ([]Pack, error) {
 	if gameCode != "" {
-		blocks, err := blocksOf(ctx, c.store.read, gameCode)
+		blocks, err := blocksOf(ctx, c.store.reader(), gameCode)
 		if err != nil {
 			return nil, err
 		}
 		gameCode = blocks[0].GameCode
 	}
-	rows, err := c.store.read.QueryContext(ctx, `SELECT block_id, game_code, pack, state, owner, epoch, changed FROM packs WHERE ? IN ('', game_code)
+	rows, err := c.store.reader().QueryContext(ctx, `SELECT block_id, game_code, pack, state, owner, epoch, changed FROM packs WHERE $1 IN ('', game_code)
 		ORDER BY game_code, pack`, gameCode)
 	if err != nil {
 		return nil, err
@@ -89,6 +89,11 @@ func (c *Central) move(ctx context.Context, gameCode string, first, last uint32,
 	var newest int64
 	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		runs = nil
+		if m.owner != "" {
+			if _, err := hold(ctx, tx, snapshotsIssued); err != nil {
+				return err
+			}
+		}
 		blocks, err := blocksOf(ctx, tx, gameCode)
 		if err != nil {
 			return err
@@ -136,7 +141,7 @@ func (m move) one(ctx context.Context, tx *sql.Tx, blocks []Block, pack uint32, 
 		return wire.PackItem{}, fmt.Errorf("%w: pack %d lies in no published block of this game code: central block publish its manifest first", ErrNotFound, pack)
 	}
 	item := wire.PackItem{GameCode: b.GameCode, First: pack, Last: pack, State: validate.PackPrinted}
-	err := tx.QueryRowContext(ctx, "SELECT state, owner, epoch FROM packs WHERE block_id = ? AND pack = ?", b.ID[:], pack).Scan(&item.State, &item.Owner, &item.Epoch)
+	err := tx.QueryRowContext(ctx, "SELECT state, owner, epoch FROM packs WHERE block_id = $1 AND pack = $2", b.ID[:], pack).Scan(&item.State, &item.Owner, &item.Epoch)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return item, err
 	}
@@ -152,10 +157,9 @@ func (m move) one(ctx context.Context, tx *sql.Tx, blocks []Block, pack uint32, 
 		item.Owner = m.owner
 		item.Epoch++
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO packs(block_id, pack, game_code, state, owner, epoch, changed) VALUES(?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT(block_id, pack) DO UPDATE SET state = excluded.state, owner = excluded.owner, epoch = excluded.epoch, changed = excluded.changed`,
-		b.ID[:], pack, b.GameCode, item.State, item.Owner, item.Epoch, now)
-	return item, err
+	return item, once(tx.ExecContext(ctx, `INSERT INTO packs(block_id, pack, game_code, state, owner, epoch, changed) VALUES($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT(block_id, pack) DO UPDATE SET state = excluded.state, owner = excluded.owner, epoch = excluded.epoch, changed = excluded.changed
+		WHERE packs.state = $8`, b.ID[:], pack, b.GameCode, item.State, item.Owner, item.Epoch, now, m.from))
 }
 
 func blockWith(blocks []Block, pack uint32) (Block, bool) {
@@ -204,7 +208,7 @@ func blocksOf(ctx context.Context, q querier, gameCode string) ([]Block, error) 
 
 func mayOwn(ctx context.Context, tx *sql.Tx, terminal string) error {
 	var state TerminalState
-	err := tx.QueryRowContext(ctx, "SELECT state FROM terminals WHERE name = ?", terminal).Scan(&state)
+	err := tx.QueryRowContext(ctx, "SELECT state FROM terminals WHERE name = $1", terminal).Scan(&state)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return fmt.Errorf("terminal %.64q: %w: central terminal add it first", terminal, ErrNotFound)

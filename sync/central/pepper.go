@@ -50,7 +50,7 @@ func (c *Central) pepper(block validate.BlockID) (manifest.Pepper, error) {
 func (c *Central) SealedPepper(ctx context.Context, terminal string, block validate.BlockID) (wire.SealedPepper, error) {
 	var raw []byte
 	var state TerminalState
-	err := c.store.read.QueryRowContext(ctx, "SELECT state, public_key FROM terminals WHERE name = ?", terminal).Scan(&state, &raw)
+	err := c.store.reader().QueryRowContext(ctx, "SELECT state, public_key FROM terminals WHERE name = $1", terminal).Scan(&state, &raw)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return wire.SealedPepper{}, fmt.Errorf("terminal %.64q: %w", terminal, ErrNotFound)
@@ -60,7 +60,7 @@ func (c *Central) SealedPepper(ctx context.Context, terminal string, block valid
 		return wire.SealedPepper{}, fmt.Errorf("terminal %s is %s: %w: it has no key that counts", terminal, state, ErrRefused)
 	}
 	var packs int
-	if err := c.store.read.QueryRowContext(ctx, "SELECT count(*) FROM packs WHERE block_id = ? AND owner = ?", block[:], terminal).Scan(&packs); err != nil {
+	if err := c.store.reader().QueryRowContext(ctx, "SELECT count(*) FROM packs WHERE block_id = $1 AND owner = $2", block[:], terminal).Scan(&packs); err != nil {
 		return wire.SealedPepper{}, err
 	}
 	if packs == 0 {

@@ -202,7 +202,7 @@ type right struct {
 
 func (in *intake) right(ctx context.Context, c ledger.ClaimBody) (right, error) {
 	r := right{state: validate.PackPrinted}
-	err := in.tx.QueryRowContext(ctx, "SELECT state, owner, epoch FROM packs WHERE block_id = ? AND pack = ?", c.Block[:], c.Pack).Scan(&r.state, &r.owner, &r.epoch)
+	err := in.tx.QueryRowContext(ctx, "SELECT state, owner, epoch FROM packs WHERE block_id = $1 AND pack = $2", c.Block[:], c.Pack).Scan(&r.state, &r.owner, &r.epoch)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
@@ -214,7 +214,7 @@ func (in *intake) first(ctx context.Context, p proof, r right) (proof, error) {
 	c := p.claim
 	var terminal string
 	var number validate.EntryNumber
-	err := in.tx.QueryRowContext(ctx, "SELECT terminal, epoch, seq FROM claims WHERE block_id = ? AND pack = ? AND ticket = ? AND round = ?",
+	err := in.tx.QueryRowContext(ctx, "SELECT terminal, epoch, seq FROM claims WHERE block_id = $1 AND pack = $2 AND ticket = $3 AND round = $4",
 		c.Block[:], c.Pack, c.Ticket, c.Round).Scan(&terminal, &number.Epoch, &number.Seq)
 	switch {
 	case err == nil:
@@ -241,10 +241,10 @@ func (in *intake) first(ctx context.Context, p proof, r right) (proof, error) {
 }
 
 func (in *intake) credit(ctx context.Context, l line, c ledger.ClaimBody) error {
-	_, err := in.tx.ExecContext(ctx, `INSERT INTO claims(block_id, pack, ticket, round, claim, terminal, epoch, seq, tier, amount_minor, currency, operator, paid, received)
-		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, c.Block[:], c.Pack, c.Ticket, c.Round, c.Claim, in.who.name, in.epoch, l.seq, c.Tier, c.AmountMinor,
-		c.Currency, c.Operator, l.entry.Time, in.now)
-	return err
+	return once(in.tx.ExecContext(ctx, `INSERT INTO claims(block_id, pack, ticket, round, claim, terminal, epoch, seq, tier, amount_minor, currency, operator, paid, received)
+		VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+		ON CONFLICT(block_id, pack, ticket, round) DO NOTHING`, c.Block[:], c.Pack, c.Ticket, c.Round, plain(c.Claim), in.who.name, in.epoch, l.seq, c.Tier, c.AmountMinor,
+		plain(c.Currency), plain(c.Operator), plain(l.entry.Time), in.now))
 }
 
 func (in *intake) conflict(ctx context.Context, l line, p proof) error {
@@ -253,6 +253,6 @@ func (in *intake) conflict(ctx context.Context, l line, p proof) error {
 		block, pack, number, round, amount = c.Block[:], c.Pack, c.Ticket, c.Round, c.AmountMinor
 	}
 	_, err := in.tx.ExecContext(ctx, `INSERT INTO conflicts(terminal, epoch, seq, kind, text, block_id, pack, ticket, round, amount_minor, currency, line, received)
-		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, in.who.name, in.epoch, l.seq, p.kind, p.text, block, pack, number, round, amount, p.claim.Currency, l.text, in.now)
+		VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`, in.who.name, in.epoch, l.seq, p.kind, plain(p.text), block, pack, number, round, amount, plain(p.claim.Currency), l.text, in.now)
 	return err
 }

@@ -45,9 +45,10 @@ func (in *intake) reversal(ctx context.Context, l line) error {
 	}
 	_, err = in.tx.ExecContext(ctx, `INSERT INTO reversals(block_id, pack, ticket, round, terminal, reversal, claim, claim_epoch, claim_seq, epoch, seq,
 		amount_minor, currency, reason, text, operator, manager, asked, received, state)
-		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-		b.Block[:], b.Pack, b.Ticket, b.Round, in.who.name, b.Reversal, b.Claim, b.Number.Epoch, b.Number.Seq, in.epoch, l.seq,
-		int64(b.AmountMinor), b.Currency, b.Reason, b.Text, b.Operator, b.Manager, l.entry.Time, in.now, validate.ReversalRequested)
+		VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
+		ON CONFLICT(block_id, pack, ticket, round, terminal) DO NOTHING`,
+		b.Block[:], b.Pack, b.Ticket, b.Round, in.who.name, plain(b.Reversal), plain(b.Claim), b.Number.Epoch, b.Number.Seq, in.epoch, l.seq,
+		int64(b.AmountMinor), plain(b.Currency), plain(b.Reason), plain(b.Text), plain(b.Operator), plain(b.Manager), plain(l.entry.Time), in.now, validate.ReversalRequested)
 	return err
 }
 
@@ -73,7 +74,7 @@ func scanReversal(scan func(...any) error) (Reversal, error) {
 
 // Reversals lists requests as they were received: those that wait for a decision, or all.
 func (c *Central) Reversals(ctx context.Context, all bool) ([]Reversal, error) {
-	rows, err := c.store.read.QueryContext(ctx, "SELECT "+reversalColumns+" FROM reversals WHERE state = ? OR ? ORDER BY received, terminal, claim_epoch, claim_seq",
+	rows, err := c.store.reader().QueryContext(ctx, "SELECT "+reversalColumns+" FROM reversals WHERE state = $1 OR $2 ORDER BY received, terminal, claim_epoch, claim_seq",
 		validate.ReversalRequested, all)
 	if err != nil {
 		return nil, err
@@ -105,7 +106,7 @@ func (c *Central) Decide(ctx context.Context, terminal string, number validate.E
 	var newest int64
 	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		var err error
-		r, err = scanReversal(tx.QueryRowContext(ctx, "SELECT "+reversalColumns+" FROM reversals WHERE terminal = ? AND claim_epoch = ? AND claim_seq = ?",
+		r, err = scanReversal(tx.QueryRowContext(ctx, "UPDATE reversals SET state = state WHERE terminal = $1 AND claim_epoch = $2 AND claim_seq = $3 RETURNING "+reversalColumns,
 			terminal, number.Epoch, number.Seq).Scan)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
@@ -140,7 +141,7 @@ func (r *Reversal) decide(ctx context.Context, tx *sql.Tx, accepted bool, words,
 	if r.Decided, err = wire.ParseTime(now); err != nil {
 		return 0, err
 	}
-	_, err = tx.ExecContext(ctx, "UPDATE reversals SET state = ?, answer = ?, decided = ? WHERE block_id = ? AND pack = ? AND ticket = ? AND round = ? AND terminal = ?",
+	_, err = tx.ExecContext(ctx, "UPDATE reversals SET state = $1, answer = $2, decided = $3 WHERE block_id = $4 AND pack = $5 AND ticket = $6 AND round = $7 AND terminal = $8",
 		r.State, r.Answer, now, r.Block[:], r.Pack, r.Ticket, r.Round, r.Terminal)
 	if err != nil {
 		return 0, err
@@ -154,7 +155,7 @@ func creditedHere(ctx context.Context, tx *sql.Tx, r Reversal, number validate.E
 	var claim, terminal, currency string
 	var at validate.EntryNumber
 	var minor int64
-	err := tx.QueryRowContext(ctx, "SELECT claim, terminal, epoch, seq, amount_minor, currency FROM claims WHERE block_id = ? AND pack = ? AND ticket = ? AND round = ?",
+	err := tx.QueryRowContext(ctx, "SELECT claim, terminal, epoch, seq, amount_minor, currency FROM claims WHERE block_id = $1 AND pack = $2 AND ticket = $3 AND round = $4",
 		r.Block[:], r.Pack, r.Ticket, r.Round).Scan(&claim, &terminal, &at.Epoch, &at.Seq, &minor, &currency)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && (claim != r.claim || terminal != r.Terminal || at != number || minor != r.Minor || currency != r.Currency) {
 		return fmt.Errorf("%w: the payment is not credited here as the request has it, so there is nothing to free: refuse it, and see the conflicts", ErrRefused)
@@ -168,7 +169,7 @@ func roundOpen(ctx context.Context, tx *sql.Tx, block validate.BlockID, pack uin
 		return true, nil
 	}
 	var n int
-	err := tx.QueryRowContext(ctx, "SELECT count(*) FROM reversals WHERE block_id = ? AND pack = ? AND ticket = ? AND round = ? AND state = ?",
+	err := tx.QueryRowContext(ctx, "SELECT count(*) FROM reversals WHERE block_id = $1 AND pack = $2 AND ticket = $3 AND round = $4 AND state = $5",
 		block[:], pack, ticket, round-1, validate.ReversalAccepted).Scan(&n)
 	return n > 0, err
 }

@@ -69,7 +69,10 @@ func (d *desk) sync(t *testing.T) []wire.Exception {
 // TestAcceptedReversalOpensTheTicketsNextRoundOnBothSides: a payment taken back, from the
 // clerk's request to the ticket paid again, and taken back and paid once more.
 func TestAcceptedReversalOpensTheTicketsNextRoundOnBothSides(t *testing.T) {
-	w := newWorld(t)
+	onEachStore(t, testAcceptedReversalOpensTheTicketsNextRoundOnBothSides)
+}
+
+func testAcceptedReversalOpensTheTicketsNextRoundOnBothSides(t *testing.T, w *world) {
 	d := newDesk(t, w, "T-1")
 	w.give(t, "T-1", 10, 19)
 	won := w.winners(10, 19)[0]
@@ -118,7 +121,10 @@ func TestAcceptedReversalOpensTheTicketsNextRoundOnBothSides(t *testing.T) {
 }
 
 func TestRefusedReversalLeavesTheTicketPaid(t *testing.T) {
-	w := newWorld(t)
+	onEachStore(t, testRefusedReversalLeavesTheTicketPaid)
+}
+
+func testRefusedReversalLeavesTheTicketPaid(t *testing.T, w *world) {
 	d := newDesk(t, w, "T-1")
 	w.give(t, "T-1", 10, 19)
 	won := w.winners(10, 19)[0]
@@ -155,7 +161,10 @@ func TestRefusedReversalLeavesTheTicketPaid(t *testing.T) {
 // TestReversalOfAPaymentThatIsNotCreditedIsNotAccepted: a conflict holds no round, so
 // accepting its reversal would free somebody else's payment.
 func TestReversalOfAPaymentThatIsNotCreditedIsNotAccepted(t *testing.T) {
-	w := newWorld(t)
+	onEachStore(t, testReversalOfAPaymentThatIsNotCreditedIsNotAccepted)
+}
+
+func testReversalOfAPaymentThatIsNotCreditedIsNotAccepted(t *testing.T, w *world) {
 	one, two := newDesk(t, w, "T-1"), newDesk(t, w, "T-2")
 	w.give(t, "T-1", 10, 19)
 	won := w.winners(10, 19)[0]

@@ -54,15 +54,18 @@ func (c *Central) CloseEmission(ctx context.Context, game, emission string, on p
 		}
 	}
 	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if err := tx.QueryRowContext(ctx, "SELECT count(DISTINCT block_id) FROM blocks WHERE game = ? AND emission = ?", game, emission).Scan(&n.Blocks); err != nil {
+		if _, err := hold(ctx, tx, snapshotsIssued); err != nil {
+			return err
+		}
+		if err := tx.QueryRowContext(ctx, "SELECT count(DISTINCT block_id) FROM blocks WHERE game = $1 AND emission = $2", game, emission).Scan(&n.Blocks); err != nil {
 			return err
 		}
 		if n.Blocks == 0 {
 			return fmt.Errorf("%w: no block of it is published (central block publish FILE.manifest)", ErrNotFound)
 		}
-		_, err := tx.ExecContext(ctx, "DELETE FROM emission_closings WHERE game = ? AND emission = ?", game, emission)
+		_, err := tx.ExecContext(ctx, "DELETE FROM emission_closings WHERE game = $1 AND emission = $2", game, emission)
 		if err == nil && !on.IsZero() {
-			_, err = tx.ExecContext(ctx, "INSERT INTO emission_closings(game, emission, closed, claim_days, entered) VALUES(?, ?, ?, ?, ?)", game, emission, n.Closed, n.ClaimDays, c.now())
+			_, err = tx.ExecContext(ctx, "INSERT INTO emission_closings(game, emission, closed, claim_days, entered) VALUES($1, $2, $3, $4, $5)", game, emission, n.Closed, n.ClaimDays, c.now())
 		}
 		if err != nil {
 			return err
@@ -87,7 +90,10 @@ func (c *Central) SetRegion(ctx context.Context, name, region string) error {
 		return fmt.Errorf("region %.20q: %w: want 1 to 16 of a-z, 0-9 and -, as bzh", region, ErrRefused)
 	}
 	return c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		done, err := tx.ExecContext(ctx, "UPDATE terminals SET region = ? WHERE name = ?", region, name)
+		if _, err := hold(ctx, tx, snapshotsIssued); err != nil {
+			return err
+		}
+		done, err := tx.ExecContext(ctx, "UPDATE terminals SET region = $1 WHERE name = $2", region, name)
 		if err != nil {
 			return err
 		}
@@ -96,9 +102,9 @@ func (c *Central) SetRegion(ctx context.Context, name, region string) error {
 		}
 		// Its blocks are counted anew: the region it leaves may have no other terminal with packs of them.
 		for _, s := range []string{
-			"DELETE FROM block_regions WHERE block_id IN (SELECT DISTINCT block_id FROM packs WHERE owner = ?)",
+			"DELETE FROM block_regions WHERE block_id IN (SELECT DISTINCT block_id FROM packs WHERE owner = $1)",
 			`INSERT INTO block_regions(block_id, region) SELECT DISTINCT p.block_id, t.region FROM packs AS p JOIN terminals AS t ON t.name = p.owner
-				WHERE t.region <> '' AND p.block_id IN (SELECT DISTINCT block_id FROM packs WHERE owner = ?)`,
+				WHERE t.region <> '' AND p.block_id IN (SELECT DISTINCT block_id FROM packs WHERE owner = $1)`,
 		} {
 			if _, err := tx.ExecContext(ctx, s, name); err != nil {
 				return err
@@ -112,14 +118,14 @@ func (c *Central) SetRegion(ctx context.Context, name, region string) error {
 // into its region.
 func reach(ctx context.Context, tx *sql.Tx, blocks []Block, first, last uint32, terminal string) error {
 	var region string
-	if err := tx.QueryRowContext(ctx, "SELECT region FROM terminals WHERE name = ?", terminal).Scan(&region); err != nil || region == "" {
+	if err := tx.QueryRowContext(ctx, "SELECT region FROM terminals WHERE name = $1", terminal).Scan(&region); err != nil || region == "" {
 		return err
 	}
 	for _, b := range blocks {
 		if b.FirstPack > last || b.LastPack < first {
 			continue
 		}
-		if _, err := tx.ExecContext(ctx, "INSERT INTO block_regions(block_id, region) VALUES(?, ?) ON CONFLICT DO NOTHING", b.ID[:], region); err != nil {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO block_regions(block_id, region) VALUES($1, $2) ON CONFLICT(block_id, region) DO NOTHING", b.ID[:], region); err != nil {
 			return err
 		}
 	}
@@ -128,13 +134,16 @@ func reach(ctx context.Context, tx *sql.Tx, blocks []Block, first, last uint32, 
 
 // relist publishes a new snapshot when what it lists has changed, or when there is none yet.
 func (c *Central) relist(ctx context.Context, tx *sql.Tx) error {
-	next := wire.Snapshot{Version: 1}
-	var err error
+	last, err := hold(ctx, tx, snapshotsIssued)
+	if err != nil {
+		return err
+	}
+	next := wire.Snapshot{Version: last}
 	if next.Blocks, err = listing(ctx, tx); err != nil {
 		return err
 	}
 	var newest string
-	err = tx.QueryRowContext(ctx, "SELECT version, note FROM snapshots ORDER BY version DESC LIMIT 1").Scan(&next.Version, &newest)
+	err = tx.QueryRowContext(ctx, "SELECT note FROM snapshots WHERE version = $1", last).Scan(&newest)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return c.addSnapshot(ctx, tx, next)
@@ -148,7 +157,6 @@ func (c *Central) relist(ctx context.Context, tx *sql.Tx) error {
 			return nil
 		}
 	}
-	next.Version++
 	return c.addSnapshot(ctx, tx, next)
 }
 
@@ -243,8 +251,11 @@ func eachRow(ctx context.Context, q querier, query string, use func(scanner) err
 	return rows.Err()
 }
 
-// addSnapshot signs a snapshot, issued now.
-func (c *Central) addSnapshot(ctx context.Context, tx *sql.Tx, s wire.Snapshot) error {
+// addSnapshot signs a snapshot, issued now, under the next version.
+func (c *Central) addSnapshot(ctx context.Context, tx *sql.Tx, s wire.Snapshot) (err error) {
+	if s.Version, err = take(ctx, tx, snapshotsIssued); err != nil {
+		return err
+	}
 	s.Issued = c.opt.Now()
 	signed, err := note.Sign(&note.Note{Text: s.Text()}, c.keys.signer)
 	if err != nil {
@@ -253,12 +264,12 @@ func (c *Central) addSnapshot(ctx context.Context, tx *sql.Tx, s wire.Snapshot) 
 	if len(signed) > wire.MaxAnswer {
 		return fmt.Errorf("%w: the snapshot would have %d bytes, at most %d", ErrRefused, len(signed), wire.MaxAnswer)
 	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO snapshots(version, issued, note) VALUES(?, ?, ?)", s.Version, wire.FormatTime(s.Issued), string(signed))
+	_, err = tx.ExecContext(ctx, "INSERT INTO snapshots(version, issued, note) VALUES($1, $2, $3)", s.Version, wire.FormatTime(s.Issued), string(signed))
 	return err
 }
 
 // Snapshot is the newest snapshot, a signed note over wire.Snapshot's text.
 func (c *Central) Snapshot(ctx context.Context) (version int64, signed string, err error) {
-	err = c.store.read.QueryRowContext(ctx, "SELECT version, note FROM snapshots ORDER BY version DESC LIMIT 1").Scan(&version, &signed)
+	err = c.store.reader().QueryRowContext(ctx, "SELECT version, note FROM snapshots ORDER BY version DESC LIMIT 1").Scan(&version, &signed)
 	return version, signed, err
 }

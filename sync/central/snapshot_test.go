@@ -44,7 +44,10 @@ func (w *world) inRegion(t testing.TB, name, region string) {
 }
 
 func TestSnapshotTellsWhereABlockIsSoldAndChangesOnlyWithIt(t *testing.T) {
-	w := newWorld(t)
+	onEachStore(t, testSnapshotTellsWhereABlockIsSoldAndChangesOnlyWithIt)
+}
+
+func testSnapshotTellsWhereABlockIsSoldAndChangesOnlyWithIt(t *testing.T, w *world) {
 	for name, region := range map[string]string{"B-1": "bzh", "B-2": "bzh", "I-1": "idf", "N-1": ""} {
 		w.inRegion(t, name, region)
 	}
@@ -85,7 +88,10 @@ func TestSnapshotTellsWhereABlockIsSoldAndChangesOnlyWithIt(t *testing.T) {
 }
 
 func TestHelloTellsTheTerminalItsRegion(t *testing.T) {
-	w := newWorld(t)
+	onEachStore(t, testHelloTellsTheTerminalItsRegion)
+}
+
+func testHelloTellsTheTerminalItsRegion(t *testing.T, w *world) {
 	d := w.enrolled(t, "T-1")
 	for _, region := range []string{"", "bzh", "idf", ""} {
 		if err := w.SetRegion(t.Context(), "T-1", region); err != nil {
@@ -102,7 +108,10 @@ func TestHelloTellsTheTerminalItsRegion(t *testing.T) {
 }
 
 func TestClosingNoticeSaysWhenABlockMayBeDropped(t *testing.T) {
-	w := newWorld(t)
+	onEachStore(t, testClosingNoticeSaysWhenABlockMayBeDropped)
+}
+
+func testClosingNoticeSaysWhenABlockMayBeDropped(t *testing.T, w *world) {
 	day := func(text string) policy.Date {
 		if text == "" {
 			return policy.Date{}
@@ -160,8 +169,9 @@ func TestClosingNoticeSaysWhenABlockMayBeDropped(t *testing.T) {
 	}
 }
 
-func TestReissueMakesABlockNoYounger(t *testing.T) {
-	w := newWorld(t)
+func TestReissueMakesABlockNoYounger(t *testing.T) { onEachStore(t, testReissueMakesABlockNoYounger) }
+
+func testReissueMakesABlockNoYounger(t *testing.T, w *world) {
 	again := w.block
 	again.Serial, again.SHA256, again.Published = 2, strings.Repeat("ab", 32), noon.AddDate(0, 3, 0)
 	err := w.store.change(t.Context(), func(ctx context.Context, tx *sql.Tx) error {

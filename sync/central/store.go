@@ -3,82 +3,124 @@ package central
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
-	"sync"
+	"strings"
 
-	"github.com/mattn/go-sqlite3"
 	"github.com/pressly/goose/v3"
 )
 
-const (
-	applicationID = 0x47524354 // "GRCT"
+// store holds central's tables, in a SQLite file or in PostgreSQL. Both read the same
+// statements: the subset of SQL that they share with the distributed databases which
+// speak PostgreSQL's protocol. schema/ has the tables, once for each; RUNNING.md tells
+// what each database needs.
+type store interface {
+	// change runs act in one transaction. It is durable when change returns nil. Act may
+	// run again when the database asks for it, so it has no effect outside tx. Once begun
+	// the transaction is not tied to ctx: a caller who left must not leave doubt behind.
+	//
+	// Other transactions may run beside it, here or in another process. Act sees what was
+	// committed before each of its statements; what it reads and then decides by, it holds
+	// first: hold, take, an UPDATE that gives the row back, or an INSERT that conflicts.
+	change(ctx context.Context, act func(ctx context.Context, tx *sql.Tx) error) error
+	// reader gives connections that cannot write. Each query sees one state.
+	reader() *sql.DB
+	// forget removes what the database still holds of erased rows. The errors include
+	// errBusy.
+	forget(ctx context.Context) error
+	// busy tells whether err passes when the same is asked a little later.
+	busy(err error) bool
+	close() error
+}
 
-	// minSQLite is the first version without the race that loses commits when a
-	// write-ahead log is reset.
-	minSQLite = 3051003
+// errBusy means that a report still reads what is to be forgotten.
+var errBusy = errors.New("somebody reads it")
 
-	readers = 4
-)
+// errAgain asks change to run an act again: another transaction was committed between
+// what it read and what it wrote.
+var errAgain = errors.New("changed meanwhile by another transaction")
 
-//go:embed schema/sqlite/*.sql
+//go:embed schema
 var schema embed.FS
 
-// store is central.db: one writing connection, taken in turn, and readers beside it.
-type store struct {
-	mu    sync.Mutex
-	write *sql.DB
-	read  *sql.DB
+// openStore opens the database that the options name.
+func openStore(ctx context.Context, opt Options) (store, error) {
+	if isPostgres(opt.Database) {
+		return openPostgres(ctx, opt.Database)
+	}
+	return openSQLite(ctx, opt.Database)
 }
 
-func openStore(ctx context.Context, path string) (*store, error) {
-	if version, number, _ := sqlite3.Version(); number < minSQLite {
-		return nil, fmt.Errorf("SQLite %s can lose commits; build with 3.51.3 or newer", version)
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) // SQLite would let the umask decide
-	if err != nil {
-		return nil, err
-	}
-	if err := f.Close(); err != nil {
-		return nil, err
-	}
-	s := &store{write: sql.OpenDB(connector{path: path}), read: sql.OpenDB(connector{path: path, reads: true})}
-	s.write.SetMaxOpenConns(1)
-	s.read.SetMaxOpenConns(readers)
-	if err := s.migrate(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", filepath.Base(path), err), s.close())
-	}
-	return s, nil
+// isPostgres tells whether a database is a URL of PostgreSQL and no file.
+func isPostgres(database string) bool {
+	return strings.HasPrefix(database, "postgres://") || strings.HasPrefix(database, "postgresql://")
 }
 
-func (s *store) close() error { return errors.Join(s.read.Close(), s.write.Close()) }
+// findDatabase gives the database of a folder: the one that is asked for, the one that is
+// noted there, or central.db. New means that it is to be noted once it was opened, for
+// every later start and every tool: with an empty one in its place, all that was paid
+// could be paid again.
+func findDatabase(opt Options) (database string, isNew bool, err error) {
+	usual, err := filepath.Abs(filepath.Join(opt.Dir, "central.db"))
+	if err != nil {
+		return "", false, err
+	}
+	want := opt.Database
+	if want != "" && !isPostgres(want) {
+		if strings.Contains(want, "://") {
+			return "", false, fmt.Errorf("database %.12q...: want a file, or postgres://user@host/name", want)
+		}
+		if want, err = filepath.Abs(want); err != nil {
+			return "", false, err
+		}
+	}
+	text, err := readKeyFile(notePath(opt)) // the URL may hold a password
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", false, err
+	}
+	noted := strings.TrimSpace(string(text))
+	if noted == "" {
+		if _, err := os.Stat(usual); err == nil || want == "" {
+			noted = usual
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return "", false, err
+		}
+	}
+	switch want {
+	case "", noted:
+		return noted, false, nil
+	}
+	if noted == "" {
+		return want, true, nil
+	}
+	return "", false, fmt.Errorf("%w: its tables are in another database than the one asked for: to move them, stop every process, move them, and write the new place into %s", ErrRefused, notePath(opt))
+}
 
-func (s *store) migrate(ctx context.Context) error {
-	var id int
-	var tables int
-	if err := s.write.QueryRowContext(ctx, "SELECT application_id, (SELECT count(*) FROM sqlite_schema) FROM pragma_application_id").Scan(&id, &tables); err != nil {
-		return err
-	}
-	if id != applicationID {
-		if tables > 0 {
-			return fmt.Errorf("not central's database (application id %#x): name another folder", id)
-		}
-		if _, err := s.write.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID)); err != nil {
-			return err
+func notePath(opt Options) string { return filepath.Join(opt.Dir, "database") }
+
+// Exists tells whether a folder is a central's that knows its tables: whoever mistypes it,
+// or looks before its disk is mounted, must not begin an empty one.
+func Exists(dir string) (bool, error) {
+	for _, name := range []string{"central.db", "database"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			return err == nil, err
 		}
 	}
-	steps, err := fs.Sub(schema, "schema/sqlite")
+	return false, nil
+}
+
+// migrate brings the tables to what this program knows, by the steps of one folder of schema/.
+func migrate(ctx context.Context, db *sql.DB, dialect goose.Dialect, folder string) error {
+	steps, err := fs.Sub(schema, "schema/"+folder)
 	if err != nil {
 		return err
 	}
-	// The provider keeps no global state; closing it would close the connection, which is ours.
-	p, err := goose.NewProvider(goose.DialectSQLite3, s.write, steps, goose.WithDisableGlobalRegistry(true))
+	// The provider keeps no global state; closing it would close the connections, which are ours.
+	p, err := goose.NewProvider(dialect, db, steps, goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return fmt.Errorf("migrations: %w", err)
 	}
@@ -95,119 +137,48 @@ func (s *store) migrate(ctx context.Context) error {
 	return nil
 }
 
-// change runs act in the one writing transaction. Act may run again when the database
-// asks for it, so it has no effect outside tx. Once begun the transaction is not tied to
-// ctx: a caller who left must not leave doubt behind.
-func (s *store) change(ctx context.Context, act func(ctx context.Context, tx *sql.Tx) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
+// counter is a row of the table counters: the last number given to a row of a table
+// whose numbers have no gaps. It is a lock as well, until the transaction ends, so
+// numbers become visible in their order and a cursor never steps over one.
+type counter string
+
+const (
+	feedItems       counter = "feed"
+	snapshotsIssued counter = "snapshots" // held by every act that changes what a snapshot lists
+	identityAsked   counter = "identity_requests"
+	identityActs    counter = "identity_audit"
+)
+
+// take gives the counter's next number.
+func take(ctx context.Context, tx *sql.Tx, c counter) (n int64, err error) {
+	err = tx.QueryRowContext(ctx, "UPDATE counters SET value = value + 1 WHERE name = $1 RETURNING value", c).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("counter %s: %w", c, err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ctx = context.WithoutCancel(ctx)
-	tx, err := s.write.BeginTx(ctx, nil)
+	return n, nil
+}
+
+// hold gives the counter's last number.
+func hold(ctx context.Context, tx *sql.Tx, c counter) (n int64, err error) {
+	err = tx.QueryRowContext(ctx, "UPDATE counters SET value = value WHERE name = $1 RETURNING value", c).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("counter %s: %w", c, err)
+	}
+	return n, nil
+}
+
+// once is errAgain when an INSERT that does nothing on conflict met a row.
+func once(done sql.Result, err error) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }()
-	if err := act(ctx, tx); err != nil {
-		return err
+	n, err := done.RowsAffected()
+	if err == nil && n == 0 {
+		return errAgain
 	}
-	return tx.Commit()
+	return err
 }
 
-// errBusy means that a report still reads what is to be forgotten.
-var errBusy = errors.New("somebody reads it")
-
-// forget begins the write-ahead log anew: it still holds pages as they were before
-// something was erased.
-func (s *store) forget(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var busy, log, moved int
-	err := s.write.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &log, &moved)
-	if err == nil && busy != 0 {
-		err = errBusy
-	}
-	if err != nil {
-		return fmt.Errorf("erased, but the database's log holds the bytes until it is begun anew: %w", err)
-	}
-	return nil
-}
-
-// busy tells whether another process held the database for too long.
-func busy(err error) bool {
-	var e sqlite3.Error
-	return errors.As(err, &e) && (e.Code == sqlite3.ErrBusy || e.Code == sqlite3.ErrLocked)
-}
-
-// connector opens connections with the pragmas that make a commit durable, and reads
-// each of them back: the driver ignores a key it does not know.
-type connector struct {
-	path  string
-	reads bool
-}
-
-// Synchronous 2 is FULL: in WAL mode the log is synced at each commit, so an upload that
-// was acknowledged survives a power cut.
-func (c connector) pragmas() map[string]string {
-	query := "0"
-	if c.reads {
-		query = "1"
-	}
-	return map[string]string{
-		"journal_mode":       "wal",
-		"synchronous":        "2",
-		"foreign_keys":       "1",
-		"trusted_schema":     "0",
-		"cell_size_check":    "1",
-		"mmap_size":          "0",
-		"journal_size_limit": "67108864",
-		"cache_size":         "-16384",
-		"query_only":         query,
-		"secure_delete":      "1", // an erased identity is overwritten
-	}
-}
-
-func (c connector) Connect(context.Context) (driver.Conn, error) {
-	abs, err := filepath.Abs(c.path)
-	if err != nil {
-		return nil, err
-	}
-	lock := "immediate"
-	if c.reads {
-		lock = "deferred"
-	}
-	dsn := (&url.URL{Scheme: "file", Path: abs,
-		RawQuery: "_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000&_foreign_keys=1&_stmt_cache_size=64&_cache_size=-16384&_txlock=" + lock}).String()
-	d := sqlite3.SQLiteDriver{ConnectHook: func(conn *sqlite3.SQLiteConn) error {
-		want := c.pragmas()
-		for _, p := range []string{"trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0", "journal_size_limit = 67108864", "secure_delete = ON", "query_only = " + want["query_only"]} {
-			if _, err := conn.Exec("PRAGMA "+p, nil); err != nil {
-				return fmt.Errorf("PRAGMA %s: %w", p, err)
-			}
-		}
-		for name, value := range want {
-			if got, err := readPragma(conn, name); err != nil || got != value {
-				return errors.Join(fmt.Errorf("PRAGMA %s is %q, must be %q", name, got, value), err)
-			}
-		}
-		return nil
-	}}
-	return d.Open(dsn)
-}
-
-func (c connector) Driver() driver.Driver { return &sqlite3.SQLiteDriver{} }
-
-func readPragma(conn *sqlite3.SQLiteConn, name string) (string, error) {
-	rows, err := conn.Query("PRAGMA "+name, nil)
-	if err != nil {
-		return "", err
-	}
-	defer rows.Close()
-	values := make([]driver.Value, len(rows.Columns()))
-	if err := rows.Next(values); err != nil {
-		return "", err
-	}
-	return fmt.Sprint(values[0]), nil
-}
+// plain is a text that comes from a terminal as it can be stored: PostgreSQL holds no
+// zero byte in a text. The entry's own bytes are kept as they are.
+func plain[T ~string](s T) string { return strings.ReplaceAll(string(s), "\x00", "\uFFFD") }

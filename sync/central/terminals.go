@@ -81,7 +81,7 @@ func scanTerminal(row scanner) (Terminal, error) {
 
 // Terminals lists all terminals by name.
 func (c *Central) Terminals(ctx context.Context) ([]Terminal, error) {
-	rows, err := c.store.read.QueryContext(ctx, "SELECT "+terminalColumns+" FROM terminals ORDER BY name")
+	rows, err := c.store.reader().QueryContext(ctx, "SELECT "+terminalColumns+" FROM terminals ORDER BY name")
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (c *Central) Terminals(ctx context.Context) ([]Terminal, error) {
 
 // Terminal gives one terminal, or ErrNotFound.
 func (c *Central) Terminal(ctx context.Context, name string) (Terminal, error) {
-	t, err := scanTerminal(c.store.read.QueryRowContext(ctx, "SELECT "+terminalColumns+" FROM terminals WHERE name = ?", name))
+	t, err := scanTerminal(c.store.reader().QueryRowContext(ctx, "SELECT "+terminalColumns+" FROM terminals WHERE name = $1", name))
 	if errors.Is(err, sql.ErrNoRows) {
 		return t, fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound)
 	}
@@ -117,7 +117,7 @@ type DeviceKey struct {
 // now: each proves the heads and the slips that were signed while it was the terminal's.
 // The errors include ErrNotFound, and ErrRefused for a terminal that never enrolled.
 func (c *Central) DeviceKeys(ctx context.Context, name string) ([]DeviceKey, error) {
-	rows, err := c.store.read.QueryContext(ctx, "SELECT enrolled, public_key FROM device_keys WHERE terminal = ? ORDER BY number DESC", name)
+	rows, err := c.store.reader().QueryContext(ctx, "SELECT enrolled, public_key FROM device_keys WHERE terminal = $1 ORDER BY number DESC", name)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (c *Central) Suspend(ctx context.Context, name, reason string) error {
 		return fmt.Errorf("suspend %.64q: %w: the reason has %d bytes, at most 200", name, ErrRefused, len(reason))
 	}
 	return c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		done, err := tx.ExecContext(ctx, "UPDATE terminals SET state = ?, reason = ? WHERE name = ?", Suspended, reason, name)
+		done, err := tx.ExecContext(ctx, "UPDATE terminals SET state = $1, reason = $2 WHERE name = $3", Suspended, reason, name)
 		if err != nil {
 			return err
 		}
@@ -168,7 +168,7 @@ func (c *Central) Suspend(ctx context.Context, name, reason string) error {
 			return errors.Join(fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound), err)
 		}
 		// A code that lies about must not let the terminal in again.
-		_, err = tx.ExecContext(ctx, "DELETE FROM enrol_codes WHERE terminal = ?", name)
+		_, err = tx.ExecContext(ctx, "DELETE FROM enrol_codes WHERE terminal = $1", name)
 		return err
 	})
 }
@@ -186,7 +186,7 @@ func (c *Central) identify(ctx context.Context, cert *x509.Certificate) (caller,
 	var state TerminalState
 	var reason, serial string
 	var spki []byte
-	err := c.store.read.QueryRowContext(ctx, "SELECT state, reason, cert_serial, public_key FROM terminals WHERE name = ?", name).Scan(&state, &reason, &serial, &spki)
+	err := c.store.reader().QueryRowContext(ctx, "SELECT state, reason, cert_serial, public_key FROM terminals WHERE name = $1", name).Scan(&state, &reason, &serial, &spki)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return caller{}, wireError(wire.KindForbidden, "terminal %.64q is not known here: enrol it", name)
@@ -228,8 +228,8 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 		return wire.HelloAnswer{}, err
 	}
 	err = c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE terminals SET contact = ?, program = ?, head_epoch = ?, head_seq = ?, head_hash = ?, snapshot = ?, feed = ?,
-			unsent = ?, skew_ms = ?, disk_free = ?, faults = ? WHERE name = ?`, wire.FormatTime(now), h.Program, h.Head.Epoch, h.Head.Seq, h.Head.Hash,
+		_, err := tx.ExecContext(ctx, `UPDATE terminals SET contact = $1, program = $2, head_epoch = $3, head_seq = $4, head_hash = $5, snapshot = $6, feed = $7,
+			unsent = $8, skew_ms = $9, disk_free = $10, faults = $11 WHERE name = $12`, wire.FormatTime(now), h.Program, h.Head.Epoch, h.Head.Seq, h.Head.Hash,
 			h.Snapshot, h.Feed, h.Unsent, skew, h.DiskFree, string(faults), who.name)
 		return err
 	})
@@ -237,8 +237,8 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 		return wire.HelloAnswer{}, err
 	}
 	a := wire.HelloAnswer{Protocol: wire.Protocol, Time: wire.FormatTime(now)}
-	err = c.store.read.QueryRowContext(ctx, `SELECT ack_epoch, ack_seq, ack_hash, (SELECT max(version) FROM snapshots),
-		(SELECT coalesce(max(seq), 0) FROM feed WHERE audience IN ('', ?)), region FROM terminals WHERE name = ?`, who.name, who.name).
+	err = c.store.reader().QueryRowContext(ctx, `SELECT ack_epoch, ack_seq, ack_hash, (SELECT max(version) FROM snapshots),
+		(SELECT coalesce(max(seq), 0) FROM feed WHERE audience IN ('', $1)), region FROM terminals WHERE name = $2`, who.name, who.name).
 		Scan(&a.Acked.Epoch, &a.Acked.Seq, &a.Acked.Hash, &a.Snapshot, &a.Feed, &a.Region)
 	if err != nil {
 		return a, err

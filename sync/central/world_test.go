@@ -67,7 +67,13 @@ var tiers = []manifest.Tier{{Count: 2, Amount: 20000}, {Count: 20, Amount: 2000}
 
 func testCentral(t testing.TB, dir string, clock *clock) *Central {
 	t.Helper()
-	c, err := Open(t.Context(), Options{Dir: dir, Now: clock.now, AllowanceClaims: 50, AllowanceMinor: 100000})
+	return openCentral(t, Options{Dir: dir, Now: clock.now})
+}
+
+func openCentral(t testing.TB, opt Options) *Central {
+	t.Helper()
+	opt.AllowanceClaims, opt.AllowanceMinor = 50, 100000
+	c, err := Open(t.Context(), opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,10 +81,16 @@ func testCentral(t testing.TB, dir string, clock *clock) *Central {
 	return c
 }
 
+// newWorld is a world on SQLite.
 func newWorld(t testing.TB) *world {
 	t.Helper()
+	return newWorldOn(t, "")
+}
+
+func newWorldOn(t testing.TB, database string) *world {
+	t.Helper()
 	w := &world{clock: &clock{at: noon}}
-	w.Central = testCentral(t, filepath.Join(t.TempDir(), "central"), w.clock)
+	w.Central = openCentral(t, Options{Dir: filepath.Join(t.TempDir(), "central"), Database: database, Now: w.clock.now})
 	w.file, w.lots = sealBlock(t, w.Central, 10)
 	var err error
 	if w.block, err = w.Publish(t.Context(), w.file); err != nil {
@@ -114,9 +126,10 @@ func sealBlock(t testing.TB, c *Central, firstPack uint32) (path string, lots []
 	if err != nil {
 		t.Fatal(err)
 	}
+	layouts := ticket.Shipped()
 	for _, row := range strings.Split(strings.TrimSpace(text), "\n")[1:] {
 		digits, prize, _ := strings.Cut(row, ",")
-		code, err := ticket.Parse(digits, 0, ticket.Shipped())
+		code, err := ticket.Parse(digits, 0, layouts)
 		if err != nil {
 			t.Fatal(err)
 		}

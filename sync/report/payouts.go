@@ -142,10 +142,10 @@ func blockID(raw []byte) (validate.BlockID, error) {
 func (g *gathering) chosen() conditions {
 	var c conditions
 	if g.filter.Terminal != "" {
-		c.and("terminal = ?", g.filter.Terminal)
+		c.and("terminal = $%d", g.filter.Terminal)
 	}
 	if g.filter.Game != "" {
-		c.and("block_id IN (SELECT block_id FROM blocks WHERE game = ?)", g.filter.Game)
+		c.and("block_id IN (SELECT block_id FROM blocks WHERE game = $%d)", g.filter.Game)
 	}
 	return c
 }
@@ -155,13 +155,13 @@ func (g *gathering) chosen() conditions {
 func (g *gathering) readClaims(ctx context.Context, tx *sql.Tx) error {
 	c := g.chosen()
 	if g.from != "" {
-		c.and("paid >= ?", g.from)
+		c.and("paid >= $%d", g.from)
 	}
 	if g.to != "" {
-		c.and("paid < ?", g.to)
+		c.and("paid < $%d", g.to)
 	}
 	const quarter = `CASE WHEN substr(paid, 15, 2) < '15' THEN '00' WHEN substr(paid, 15, 2) < '30' THEN '15' WHEN substr(paid, 15, 2) < '45' THEN '30' ELSE '45' END`
-	err := each(ctx, tx, "SELECT block_id, terminal, currency, substr(paid, 1, 13), "+quarter+", count(*), sum(amount_minor) FROM claims"+c.where()+
+	err := each(ctx, tx, "SELECT block_id, terminal, currency, substr(paid, 1, 13), "+quarter+", count(*), CAST(sum(amount_minor) AS BIGINT) FROM claims"+c.where()+
 		" GROUP BY 1, 2, 3, 4, 5", c.args, func(rows *sql.Rows) error {
 		var raw []byte
 		var k payoutKey
@@ -193,8 +193,7 @@ func (g *gathering) readClaims(ctx context.Context, tx *sql.Tx) error {
 // is no claim, and is counted by the sync report only.
 func (g *gathering) readConflicts(ctx context.Context, tx *sql.Tx) error {
 	c := g.chosen()
-	c.and("block_id IS NOT NULL")
-	err := each(ctx, tx, "SELECT block_id, terminal, currency, amount_minor, line FROM conflicts"+c.where()+" ORDER BY terminal, epoch, seq", c.args, func(rows *sql.Rows) error {
+	err := each(ctx, tx, "SELECT block_id, terminal, currency, amount_minor, line FROM conflicts"+c.where("block_id IS NOT NULL")+" ORDER BY terminal, epoch, seq", c.args, func(rows *sql.Rows) error {
 		var raw, line []byte
 		var k payoutKey
 		var amount sql.NullInt64

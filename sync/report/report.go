@@ -10,6 +10,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // a server without zone files still knows when a day begins in Paris
@@ -195,7 +196,7 @@ func knowTerminal(ctx context.Context, tx *sql.Tx, name string) error {
 		return nil
 	}
 	var n int
-	if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM terminals WHERE name = ?", name).Scan(&n); err != nil {
+	if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM terminals WHERE name = $1", name).Scan(&n); err != nil {
 		return err
 	}
 	if n == 0 {
@@ -210,15 +211,20 @@ type conditions struct {
 	args []any
 }
 
-func (c *conditions) and(text string, args ...any) {
-	c.text, c.args = append(c.text, text), append(c.args, args...)
+// and adds a condition on one value, which stands in it as %d: SQLite and PostgreSQL
+// both read $1, $2 and so on.
+func (c *conditions) and(text string, value any) {
+	c.args = append(c.args, value)
+	c.text = append(c.text, fmt.Sprintf(text, len(c.args)))
 }
 
-func (c *conditions) where() string {
-	if len(c.text) == 0 {
+// where joins them, and those that need no value.
+func (c *conditions) where(more ...string) string {
+	all := slices.Concat(c.text, more)
+	if len(all) == 0 {
 		return ""
 	}
-	return " WHERE " + strings.Join(c.text, " AND ")
+	return " WHERE " + strings.Join(all, " AND ")
 }
 
 func textValue(s string) Value { return Value{Kind: KindText, Known: true, Text: s} }

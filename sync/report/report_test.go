@@ -15,6 +15,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +25,7 @@ import (
 	_ "github.com/mattn/go-sqlite3"
 
 	"grattoir/sync/central"
+	"grattoir/sync/central/pgtest"
 	"grattoir/sync/ledger"
 	"grattoir/sync/wire"
 	"grattoir/validate"
@@ -41,14 +43,32 @@ type store struct {
 	read *sql.DB // as reports get it
 }
 
+// server is this binary's PostgreSQL, started by the test that wants it.
+var server pgtest.Shared
+
+func TestMain(m *testing.M) { os.Exit(server.Main(m)) }
+
 func newStore(t *testing.T) *store {
 	t.Helper()
 	dir := t.TempDir()
-	c, err := central.Open(t.Context(), central.Options{Dir: dir, Now: func() time.Time { return now.Add(-48 * time.Hour) }})
+	return openStore(t, central.Options{Dir: dir}, "sqlite3", "file:"+filepath.Join(dir, "central.db")+"?_busy_timeout=5000")
+}
+
+func newPostgresStore(t *testing.T) *store {
+	t.Helper()
+	database := server.Fresh(t)
+	return openStore(t, central.Options{Dir: t.TempDir(), Database: database}, "pgx", database)
+}
+
+// openStore opens a central and, by a driver, what its tables are written with.
+func openStore(t *testing.T, opt central.Options, driver, name string) *store {
+	t.Helper()
+	opt.Now = func() time.Time { return now.Add(-48 * time.Hour) }
+	c, err := central.Open(t.Context(), opt)
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := sql.Open("sqlite3", "file:"+filepath.Join(dir, "central.db")+"?_busy_timeout=5000")
+	db, err := sql.Open(driver, name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,12 +93,12 @@ func at(ago time.Duration) string { return wire.FormatTime(now.Add(-ago)) }
 
 // add puts in an enrolled terminal; contact "" is none.
 func (s *store) add(name, state, contact string) {
-	s.exec("INSERT INTO terminals(name, state, added, contact, ack_hash, cert_expires) VALUES(?, ?, ?, ?, ?, ?)", name, state, at(90*24*time.Hour), contact,
+	s.exec("INSERT INTO terminals(name, state, added, contact, ack_hash, cert_expires) VALUES($1, $2, $3, $4, $5, $6)", name, state, at(90*24*time.Hour), contact,
 		strings.Repeat("0", 64), wire.FormatTime(now.Add(60*24*time.Hour)))
 }
 
 func (s *store) hello(name string, snapshot, feed, unsent, skew, disk int64, faults string) {
-	s.exec("UPDATE terminals SET program = 'terminald 0.2', head_seq = ack_seq + ?, snapshot = ?, feed = ?, unsent = ?, skew_ms = ?, disk_free = ?, faults = ? WHERE name = ?",
+	s.exec("UPDATE terminals SET program = 'terminald 0.2', head_seq = ack_seq + $1, snapshot = $2, feed = $3, unsent = $4, skew_ms = $5, disk_free = $6, faults = $7 WHERE name = $8",
 		unsent, snapshot, feed, unsent, skew, disk, faults, name)
 }
 
@@ -88,7 +108,7 @@ func (s *store) block(n byte, serial int64, game, emission, currency string, num
 	b := id(n)
 	sum := sha256.Sum256([]byte{n, byte(serial)})
 	s.exec(`INSERT INTO blocks(block_id, serial, sha256, size, game, name, emission, number, game_code, tickets, first_pack, last_pack, pack_size, price_minor, currency, scaled, min_reader, published)
-		VALUES(?, ?, ?, 1, ?, ?, ?, ?, '00399', 1000, 1, 20, 50, 200, ?, ?, 1, ?)`, b[:], serial, hex.EncodeToString(sum[:]), game, game, emission, number, currency, scaled, at(time.Hour))
+		VALUES($1, $2, $3, 1, $4, $5, $6, $7, '00399', 1000, 1, 20, 50, 200, $8, $9, 1, $10)`, b[:], serial, hex.EncodeToString(sum[:]), game, game, emission, number, currency, scaled, at(time.Hour))
 }
 
 var seqs int64 // of entries, over all tests; only their difference counts
@@ -97,7 +117,7 @@ func (s *store) claim(block byte, terminal, paid, currency string, amount int64)
 	seqs++
 	b := id(block)
 	s.exec(`INSERT INTO claims(block_id, pack, ticket, round, claim, terminal, epoch, seq, tier, amount_minor, currency, operator, paid, received)
-		VALUES(?, ?, 1, 0, ?, ?, 1, ?, 1, ?, ?, 'op', ?, ?)`, b[:], seqs, fmt.Sprintf("%032x", seqs), terminal, seqs, amount, currency, paid, at(0))
+		VALUES($1, $2, 1, 0, $3, $4, 1, $5, 1, $6, $7, 'op', $8, $9)`, b[:], seqs, fmt.Sprintf("%032x", seqs), terminal, seqs, amount, currency, paid, at(0))
 }
 
 // conflict stores a claim that was not credited; block 0 is an entry that names none.
@@ -113,20 +133,21 @@ func (s *store) conflict(block byte, terminal, paid, currency string, amount any
 		b = raw[:]
 	}
 	s.exec(`INSERT INTO conflicts(terminal, epoch, seq, kind, text, block_id, pack, ticket, round, amount_minor, currency, line, received)
-		VALUES(?, 1, ?, 'double-claim', 'paid twice', ?, 1, 1, 0, ?, ?, ?, ?)`, terminal, seqs, b, amount, currency, line, at(0))
+		VALUES($1, 1, $2, 'double-claim', 'paid twice', $3, 1, 1, 0, $4, $5, $6, $7)`, terminal, seqs, b, amount, currency, line, at(0))
 }
 
 func (s *store) snapshot(version int64, ago time.Duration) {
-	s.exec("INSERT INTO snapshots(version, issued, note) VALUES(?, ?, '')", version, at(ago))
+	s.exec("INSERT INTO snapshots(version, issued, note) VALUES($1, $2, '')", version, at(ago))
 }
 
 func (s *store) feed(seq int64, audience string, ago time.Duration) {
-	s.exec("INSERT INTO feed(seq, kind, audience, item, at) VALUES(?, 'pack', ?, '{}', ?)", seq, audience, at(ago))
+	s.exec("INSERT INTO feed(seq, kind, audience, item, at) VALUES($1, 'pack', $2, '{}', $3)", seq, audience, at(ago))
 }
 
 // fleet is one small fleet with a terminal in each state and each kind of claim.
-func fleet(t *testing.T) *store {
-	s := newStore(t)
+func fleet(t *testing.T) *store { return newStore(t).fleet() }
+
+func (s *store) fleet() *store {
 	s.snapshot(1, 40*time.Hour)
 	s.snapshot(2, 3*time.Hour)
 	s.feed(1, "", 30*time.Hour)
@@ -192,8 +213,13 @@ func rowOf(t *testing.T, r Report, terminal string) []Value {
 	return nil
 }
 
+// TestReportsAreWrittenAsAgreed: the same bytes from either database.
 func TestReportsAreWrittenAsAgreed(t *testing.T) {
-	s := fleet(t)
+	t.Run("sqlite", func(t *testing.T) { testReports(t, newStore(t).fleet()) })
+	t.Run("postgres", func(t *testing.T) { testReports(t, newPostgresStore(t).fleet()) })
+}
+
+func testReports(t *testing.T, s *store) {
 	for name, make := range map[string]func(context.Context, *sql.DB, Filter, time.Time) (Report, error){"sync": Sync, "payouts": Payouts} {
 		r, err := make(t.Context(), s.read, Filter{}, now)
 		r = must(t, r, err)
@@ -621,5 +647,34 @@ func TestDurationsAreRoundedDown(t *testing.T) {
 		if got := durationWords(d, money.French); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)
 		}
+	}
+}
+
+// TestFiltersChooseTheSameOnBothDatabases: each condition, alone and with others.
+func TestFiltersChooseTheSameOnBothDatabases(t *testing.T) {
+	lite, postgres := newStore(t), newPostgresStore(t)
+	for _, s := range []*store{lite, postgres} {
+		seqs = 0 // the same numbers in both
+		s.fleet()
+	}
+	day := dayOf(now)
+	chosen := 0
+	for _, f := range []Filter{{}, {Terminal: "shop-0001"}, {Game: "bingo"}, {From: day}, {To: day}, {From: day, To: day, Game: "bingo", Terminal: "shop-0001"}} {
+		for name, make := range map[string]func(context.Context, *sql.DB, Filter, time.Time) (Report, error){"sync": Sync, "payouts": Payouts} {
+			if name == "sync" && (f.Game != "" || !f.From.IsZero() || !f.To.IsZero()) {
+				continue
+			}
+			a, err := make(t.Context(), lite.read, f, now)
+			a = must(t, a, err)
+			b, err := make(t.Context(), postgres.read, f, now)
+			b = must(t, b, err)
+			if !reflect.DeepEqual(a.Rows, b.Rows) || !reflect.DeepEqual(a.Totals, b.Totals) {
+				t.Errorf("%s of %+v: SQLite %v, PostgreSQL %v", name, f, a.Rows, b.Rows)
+			}
+			chosen += len(a.Rows)
+		}
+	}
+	if chosen < 10 {
+		t.Errorf("%d rows: the test proves nothing", chosen)
 	}
 }

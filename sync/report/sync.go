@@ -125,7 +125,7 @@ type terminal struct {
 func readTerminals(ctx context.Context, tx *sql.Tx, name string) ([]terminal, error) {
 	var c conditions
 	if name != "" {
-		c.and("name = ?", name)
+		c.and("name = $%d", name)
 	}
 	var list []terminal
 	err := each(ctx, tx, `SELECT name, state, reason, contact, program, head_epoch, head_seq, ack_epoch, ack_seq, snapshot, feed, unsent,

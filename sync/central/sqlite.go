@@ -1,0 +1,258 @@
+package central
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mattn/go-sqlite3"
+	"github.com/pressly/goose/v3"
+)
+
+const (
+	applicationID = 0x47524354 // "GRCT"
+
+	// minSQLite is the first version without the race that loses commits when a
+	// write-ahead log is reset.
+	minSQLite = 3051003
+
+	sqliteReaders = 4
+
+	// A group of changes that commit together is closed at its maxGroup-th change, or at
+	// the first one that ends groupTime after its begin: the first caller of a group waits
+	// for all of it.
+	maxGroup  = 64
+	groupTime = 20 * time.Millisecond
+)
+
+// sqliteStore is a file: one writing connection, taken in turn, and readers beside it.
+//
+// Callers that wait for their turn share a commit, because syncing the disk costs more
+// than all that an upload writes. Each change runs in a savepoint of its own and on its
+// caller's goroutine; the last of a group commits it, and none returns before.
+type sqliteStore struct {
+	write, read *sql.DB
+
+	waiting atomic.Int64 // callers before mu
+	mu      sync.Mutex
+	group   *group // the one that the next caller joins, nil for none
+}
+
+// group is a transaction that several changes share.
+type group struct {
+	tx    *sql.Tx
+	begun time.Time
+	size  int
+	lost  error         // why none of it can be committed
+	ended chan struct{} // closed when it was committed, or lost
+}
+
+func openSQLite(ctx context.Context, path string) (store, error) {
+	if version, number, _ := sqlite3.Version(); number < minSQLite {
+		return nil, fmt.Errorf("SQLite %s can lose commits; build with 3.51.3 or newer", version)
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) // SQLite would let the umask decide
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Close(); err != nil {
+		return nil, err
+	}
+	s := &sqliteStore{write: sql.OpenDB(connector{path: path}), read: sql.OpenDB(connector{path: path, reads: true})}
+	s.write.SetMaxOpenConns(1)
+	s.read.SetMaxOpenConns(sqliteReaders)
+	if err := s.migrate(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", filepath.Base(path), err), s.close())
+	}
+	return s, nil
+}
+
+func (s *sqliteStore) close() error { return errors.Join(s.read.Close(), s.write.Close()) }
+
+func (s *sqliteStore) reader() *sql.DB { return s.read }
+
+func (s *sqliteStore) migrate(ctx context.Context) error {
+	var id int
+	var tables int
+	if err := s.write.QueryRowContext(ctx, "SELECT application_id, (SELECT count(*) FROM sqlite_schema) FROM pragma_application_id").Scan(&id, &tables); err != nil {
+		return err
+	}
+	if id != applicationID {
+		if tables > 0 {
+			return fmt.Errorf("not central's database (application id %#x): name another folder", id)
+		}
+		if _, err := s.write.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID)); err != nil {
+			return err
+		}
+	}
+	return migrate(ctx, s.write, goose.DialectSQLite3, "sqlite")
+}
+
+func (s *sqliteStore) change(ctx context.Context, act func(ctx context.Context, tx *sql.Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	g, err := s.join(context.WithoutCancel(ctx), act)
+	if g == nil {
+		return err
+	}
+	<-g.ended
+	if g.lost != nil {
+		return g.lost // err may tell of what another change of the group had written
+	}
+	return err
+}
+
+// join runs act in the group that is open, and commits the group when nobody else waits
+// to join it. Without a group, err is why there is none.
+func (s *sqliteStore) join(ctx context.Context, act func(ctx context.Context, tx *sql.Tx) error) (_ *group, err error) {
+	s.waiting.Add(1)
+	s.mu.Lock()
+	s.waiting.Add(-1)
+	defer s.mu.Unlock()
+	g := s.group
+	if g == nil {
+		tx, err := s.write.BeginTx(ctx, nil)
+		if err != nil {
+			return nil, err
+		}
+		g = &group{tx: tx, begun: time.Now(), ended: make(chan struct{})}
+		s.group = g
+	}
+	defer func() {
+		if g.lost != nil || s.waiting.Load() == 0 || g.size >= maxGroup || time.Since(g.begun) >= groupTime {
+			s.group = nil
+			g.end()
+		}
+	}()
+	err = g.run(ctx, act)
+	return g, err
+}
+
+// run runs one act. When it fails, what it wrote is taken back and the group goes on.
+func (g *group) run(ctx context.Context, act func(ctx context.Context, tx *sql.Tx) error) error {
+	g.size++
+	if _, g.lost = g.tx.ExecContext(ctx, "SAVEPOINT act"); g.lost != nil {
+		return g.lost
+	}
+	end := "RELEASE act"
+	g.lost = errors.New("a change ended half-way") // should act panic
+	err := act(ctx, g.tx)
+	g.lost = nil
+	if err != nil {
+		end = "ROLLBACK TO act; RELEASE act"
+	}
+	// A full disk, and what is like it, has undone the transaction already; then this fails.
+	if _, lost := g.tx.ExecContext(ctx, end); lost != nil {
+		g.lost = errors.Join(err, lost)
+	}
+	return err
+}
+
+func (g *group) end() {
+	defer close(g.ended)
+	if g.lost != nil {
+		_ = g.tx.Rollback()
+		return
+	}
+	g.lost = g.tx.Commit()
+}
+
+// forget begins the write-ahead log anew: it still holds pages as they were before
+// something was erased.
+func (s *sqliteStore) forget(ctx context.Context) error {
+	var busy, log, moved int
+	err := s.write.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &log, &moved)
+	if err == nil && busy != 0 {
+		err = errBusy
+	}
+	if err != nil {
+		return fmt.Errorf("erased, but the database's log holds the bytes until it is begun anew: %w", err)
+	}
+	return nil
+}
+
+// busy tells whether another process held the database for too long.
+func (*sqliteStore) busy(err error) bool {
+	var e sqlite3.Error
+	return errors.As(err, &e) && (e.Code == sqlite3.ErrBusy || e.Code == sqlite3.ErrLocked)
+}
+
+// connector opens connections with the pragmas that make a commit durable, and reads
+// each of them back: the driver ignores a key it does not know.
+type connector struct {
+	path  string
+	reads bool
+}
+
+// Synchronous 2 is FULL: in WAL mode the log is synced at each commit, so an upload that
+// was acknowledged survives a power cut.
+func (c connector) pragmas() map[string]string {
+	query := "0"
+	if c.reads {
+		query = "1"
+	}
+	return map[string]string{
+		"journal_mode":       "wal",
+		"synchronous":        "2",
+		"foreign_keys":       "1",
+		"trusted_schema":     "0",
+		"cell_size_check":    "1",
+		"mmap_size":          "0",
+		"journal_size_limit": "67108864",
+		"cache_size":         "-16384",
+		"query_only":         query,
+		"secure_delete":      "1", // an erased identity is overwritten
+	}
+}
+
+func (c connector) Connect(context.Context) (driver.Conn, error) {
+	abs, err := filepath.Abs(c.path)
+	if err != nil {
+		return nil, err
+	}
+	lock := "immediate"
+	if c.reads {
+		lock = "deferred"
+	}
+	dsn := (&url.URL{Scheme: "file", Path: abs,
+		RawQuery: "_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000&_foreign_keys=1&_stmt_cache_size=64&_cache_size=-16384&_txlock=" + lock}).String()
+	d := sqlite3.SQLiteDriver{ConnectHook: func(conn *sqlite3.SQLiteConn) error {
+		want := c.pragmas()
+		for _, p := range []string{"trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0", "journal_size_limit = 67108864", "secure_delete = ON", "query_only = " + want["query_only"]} {
+			if _, err := conn.Exec("PRAGMA "+p, nil); err != nil {
+				return fmt.Errorf("PRAGMA %s: %w", p, err)
+			}
+		}
+		for name, value := range want {
+			if got, err := readPragma(conn, name); err != nil || got != value {
+				return errors.Join(fmt.Errorf("PRAGMA %s is %q, must be %q", name, got, value), err)
+			}
+		}
+		return nil
+	}}
+	return d.Open(dsn)
+}
+
+func (c connector) Driver() driver.Driver { return &sqlite3.SQLiteDriver{} }
+
+func readPragma(conn *sqlite3.SQLiteConn, name string) (string, error) {
+	rows, err := conn.Query("PRAGMA "+name, nil)
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	values := make([]driver.Value, len(rows.Columns()))
+	if err := rows.Next(values); err != nil {
+		return "", err
+	}
+	return fmt.Sprint(values[0]), nil
+}
