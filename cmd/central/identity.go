@@ -89,10 +89,18 @@ machine, where neither of the two persons reaches it alone. Names are taken as t
 			if err != nil {
 				return err
 			}
-			return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
+			var unopened error // what hides nothing of the rest
+			err = f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
 				list, err := c.OpenIdentity(ctx, number, operator, secret)
+				if len(list) > 0 {
+					unopened, err = err, nil
+				}
 				return list, func(w io.Writer) error { return printFilings(w, list) }, err
 			})
+			if err == nil && unopened != nil {
+				return cli.Exit(cli.Person, unopened)
+			}
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&operator, "operator", "", "`name` of who opens it, another than who asked")

@@ -120,10 +120,13 @@ func (p *patient) bundle(ctx context.Context, log io.Reader) (*health.Bundle, er
 	}
 	b := new(health.Bundle)
 	add := func(name string, v any, err error) error {
-		if err != nil {
-			v = map[string]string{"error": health.Scrub(err.Error())}
+		if err == nil {
+			err = b.AddJSON(name, v)
 		}
-		return b.AddJSON(name, v)
+		if err == nil {
+			return nil
+		}
+		return b.AddJSON(name, map[string]string{"error": health.Scrub(err.Error())})
 	}
 	book, bookErr := p.ledgerSummary(ctx)
 	blocks, blocksErr := p.manifestList(ctx)

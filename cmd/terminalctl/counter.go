@@ -85,6 +85,9 @@ func deny(err error) error {
 	if errors.Is(err, terminal.ErrManager) {
 		return cli.Usagef("%w: add --manager ID", err)
 	}
+	if errors.Is(err, terminal.ErrBatch) || errors.Is(err, terminal.ErrNoBatch) {
+		return cli.Exit(cli.Refused, fmt.Errorf("%w (terminalctl batch)", err))
+	}
 	return err
 }
 
@@ -456,7 +459,7 @@ func batchBeginCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b, err := newClient(socket).BeginBatch(cmd.Context())
 			if err != nil {
-				return err
+				return deny(err)
 			}
 			return printBatch(cmd.OutOrStdout(), b, asJSON)
 		},
@@ -477,7 +480,7 @@ func batchShowCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b, err := newClient(socket).Batch(cmd.Context())
 			if err != nil {
-				return err
+				return deny(err)
 			}
 			return printBatch(cmd.OutOrStdout(), b, asJSON)
 		},
@@ -504,7 +507,7 @@ func batchPayCommand() *cobra.Command {
 			client := newClient(socket)
 			b, err := client.Batch(cmd.Context())
 			if err != nil {
-				return err
+				return deny(err)
 			}
 			b, err = client.PayBatch(cmd.Context(), b.ID, cash, who)
 			if errors.Is(err, terminal.ErrNeeds) {
@@ -534,7 +537,7 @@ func batchEndCommand() *cobra.Command {
 			client := newClient(socket)
 			b, err := client.Batch(cmd.Context())
 			if err != nil {
-				return err
+				return deny(err)
 			}
 			return said(cmd, "the batch is ended", client.EndBatch(cmd.Context(), b.ID))
 		},

@@ -185,7 +185,7 @@ func reprintCommand() *cobra.Command {
 				if z, none := client.ReprintClosing(cmd.Context(), args[0]); none == nil {
 					return saidClosing(cmd.OutOrStdout(), z, asJSON)
 				}
-				return deny(err)
+				return deny(fmt.Errorf("%s: %w", args[0], err))
 			}
 			if asJSON {
 				return cli.JSON(cmd.OutOrStdout(), r)
@@ -297,7 +297,7 @@ func printStatus(out io.Writer, st control.Status) error {
 		if f == nil {
 			return "ready"
 		}
-		return f.Code + " " + strings.ReplaceAll(f.Clerk, "\n", " ") + " (" + f.Technician + ")"
+		return cli.Line(f.Code + " " + f.Clerk + " (" + f.Technician + ")")
 	}
 	ledger := "writable"
 	if st.Ledger != nil {
@@ -314,7 +314,7 @@ func printStatus(out io.Writer, st control.Status) error {
 	fmt.Fprintf(w, "Ledger\t%s, head %s\n", ledger, st.Head)
 	unsent := fmt.Sprintf("%d payments, %s", st.Unsent.Claims, money.Text(money.Amount(st.Unsent.MoneyMinor), "EUR", money.English, money.Receipt))
 	if !st.Unsent.Oldest.IsZero() {
-		unsent += ", oldest of " + st.Unsent.Oldest.Local().Format(withZone)
+		unsent += ", entries since " + st.Unsent.Oldest.Local().Format(withZone)
 	}
 	if st.StandAlone {
 		unsent += " (this terminal stands alone: nothing is sent)"
@@ -330,7 +330,7 @@ func printStatus(out io.Writer, st control.Status) error {
 		}
 		fmt.Fprintf(w, "Central\t%s; acknowledged up to %s, snapshot %d, feed %d\n", contact, l.Acked, l.Snapshot, l.Feed)
 		for _, f := range l.Faults {
-			fmt.Fprintf(w, "\t%s %s: %s\n", f.Code, f.Clerk, f.Technician)
+			fmt.Fprintf(w, "\t%s\n", cli.Line(f.Code+" "+f.Clerk+": "+f.Technician))
 		}
 		if l.Exceptions > 0 {
 			fmt.Fprintf(w, "\t%d payments were not credited: call central operations\n", l.Exceptions)
@@ -424,12 +424,12 @@ func printBlocks(out io.Writer, st control.Status) error {
 			state = "DAMAGED: fetch it again"
 		}
 		if b.Overlaps != "" {
-			state = fmt.Sprintf("%s OVERLAPS %s: take the wrong file away", b.File, b.Overlaps)
+			state = cli.Line(fmt.Sprintf("%s OVERLAPS %s: take the wrong file away", b.File, b.Overlaps))
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", b.Game, b.GameCode, b.Emission, b.Number, b.Tickets, state)
 	}
 	for _, name := range st.Damaged {
-		fmt.Fprintf(w, "?\t\t\t\t\tNOT USABLE: %s\n", name)
+		fmt.Fprintf(w, "?\t\t\t\t\tNOT USABLE: %s\n", cli.Line(name))
 	}
 	return w.Flush()
 }

@@ -93,9 +93,9 @@ func printReport(out io.Writer, r health.Report) error {
 	}
 	fmt.Fprintf(&b, "%s, %s, %s, daemon %s\n", name, r.Program, r.At.UTC().Format(withZone), r.Daemon)
 	for _, c := range r.Checks {
-		fmt.Fprintf(&b, "%-4s  %-4s %s: %s\n", mark(c.State), c.Code, c.Name, c.Detail)
+		fmt.Fprintf(&b, "%-4s  %-4s %s: %s\n", mark(c.State), c.Code, c.Name, cli.Line(c.Detail))
 		if c.Hint != "" {
-			fmt.Fprintf(&b, "           -> %s\n", c.Hint)
+			fmt.Fprintf(&b, "           -> %s\n", cli.Line(c.Hint))
 		}
 	}
 	switch n := r.Findings(); {

@@ -158,7 +158,7 @@ func printLimits(w io.Writer, st control.Status) {
 	from := map[string]string{"signed": "signed", "configuration": "from the configuration", "none": "every signed one is over"}[st.Limits.Source]
 	fmt.Fprintf(w, "Policy\t%s (%s)\n", inForce(st.Policy), from)
 	if f := st.Limits.Fault; f != nil {
-		fmt.Fprintf(w, "\t%s %s\n", f.Code, f.Technician)
+		fmt.Fprintf(w, "\t%s %s\n", f.Code, cli.Line(f.Technician))
 	}
 	for _, p := range st.Limits.Signed {
 		days := "from " + p.ValidFrom + " on"
@@ -174,7 +174,7 @@ func printLimits(w io.Writer, st control.Status) {
 		fmt.Fprintf(w, "\t%s, %s\n", p.Version, days)
 	}
 	for _, f := range st.Limits.Unusable {
-		fmt.Fprintf(w, "\tNOT USABLE: %s: %s\n", f.File, f.Why)
+		fmt.Fprintf(w, "\tNOT USABLE: %s\n", cli.Line(f.File+": "+f.Why))
 	}
 	for _, f := range st.Limits.Findings {
 		fmt.Fprintf(w, "\t%s\n", f)

@@ -344,7 +344,7 @@ func (d *simDesk) obey(ctx context.Context, working *sync.WaitGroup, line string
 func (d *simDesk) act(ctx context.Context, working *sync.WaitGroup, line string) {
 	script, err := sim.ParseScript("typed", strings.NewReader(line))
 	if err != nil {
-		d.report(plain(err), "")
+		d.report(fmt.Errorf("%w (:help and :acts list what there is)", plain(err)), "")
 		return
 	}
 	d.acts++

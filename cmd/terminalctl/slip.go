@@ -16,6 +16,7 @@ import (
 	"grattoir/cmd/internal/cli"
 	"grattoir/configs"
 	"grattoir/sync/ledger"
+	"grattoir/validate"
 	"grattoir/validate/money"
 	"grattoir/validate/proof"
 )
@@ -28,7 +29,7 @@ func slipCommand() *cobra.Command {
 // for the terminal whose key is wanted.
 type slipAnswer struct {
 	Proven      bool   `json:"proven"`
-	Problem     string `json:"problem,omitempty"` // not-a-code, no-key, wrong-signature, or with a journal: not-in-journal, other-entry
+	Problem     string `json:"problem,omitempty"` // not-a-code, no-key, wrong-signature, or with a journal: not-in-journal, other-entry, reversal-asked
 	Terminal    string `json:"terminal,omitempty"`
 	Kind        string `json:"kind,omitempty"` // payment or DEMONSTRATION
 	Number      string `json:"number,omitempty"`
@@ -40,7 +41,8 @@ type slipAnswer struct {
 	Ticket      string `json:"ticket,omitempty"`
 	Key         string `json:"key,omitempty"` // file of the key that proved it
 	Fingerprint string `json:"fingerprint,omitempty"`
-	Journal     string `json:"journal,omitempty"` // found, not-in-journal or other-entry
+	Journal     string `json:"journal,omitempty"`  // found, not-in-journal or other-entry
+	Reversal    string `json:"reversal,omitempty"` // ledger number under which the journal asks for its reversal
 }
 
 func slipVerifyCommand() *cobra.Command {
@@ -52,13 +54,15 @@ func slipVerifyCommand() *cobra.Command {
 		Short: "Say whether a terminal recorded the payment that a slip shows, with no network",
 		Long: `Check the code on a slip with the published keys of terminals. A code that is proven says
 that this terminal recorded this payment under this number. It does not say that the paper is the
-only copy, nor that the payment was not reversed since: ask central for that.
+only copy, nor that the payment was not reversed since: ask central for that, or a journal.
 
 Compare what is printed here with the slip: the code proves its own figures, not those of the paper
 around it. - reads the code from standard input, as a scanner types it. With --journal the
-entry is looked up in an exported journal (terminalctl journal export) as well.
+entry is looked up in an exported journal (terminalctl journal export) as well, and whether
+its reversal was asked for there.
 
-Exit status: 0 proven, 4 not proven, 3 proven but not in the journal, 2 wrong usage.`,
+Exit status: 0 proven, 4 not proven, 3 proven but not in the journal, or to be reversed by it,
+2 wrong usage.`,
 		Example: `  terminalctl slip verify G1.T-0001.1-000006.2000EUR.00399-... --key T-0001.pem
   terminalctl slip verify - --key T-0001.pem --key T-0002.pem --journal journal.jsonl < code.txt`,
 		Args: cli.Args(cobra.ExactArgs(1)),
@@ -73,11 +77,13 @@ Exit status: 0 proven, 4 not proven, 3 proven but not in the journal, 2 wrong us
 			}
 			a, c := verifySlip(code, keys)
 			if a.Proven && journal != "" {
-				if a.Journal, err = lookUp(c, journal); err != nil {
+				if a.Journal, a.Reversal, err = lookUp(c, journal); err != nil {
 					return err
 				}
 				if a.Journal != inJournal {
 					a.Problem = a.Journal
+				} else if a.Reversal != "" {
+					a.Problem = "reversal-asked"
 				}
 			}
 			return printSlip(cmd.OutOrStdout(), a, c, asJSON)
@@ -148,41 +154,45 @@ const (
 
 const maxJournalLine = 64 << 10
 
-// lookUp reads an exported journal up to the entry of a code. Lines that are no entries
+// lookUp reads an exported journal for the entry of a code, and for one that asks for the
+// reversal of that payment. Lines that are no entries
 // are stepped over: an export may hold other facts beside them. Whether the journal is
 // whole and unchanged is journal verify's question.
-func lookUp(c proof.Code, path string) (string, error) {
+func lookUp(c proof.Code, path string) (state, reversal string, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return "", cli.Exit(cli.Usage, fmt.Errorf("--journal: %w", err))
+		return "", "", cli.Exit(cli.Usage, fmt.Errorf("--journal: %w", err))
 	}
 	defer f.Close()
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, maxJournalLine)
 	entries := 0
+	state = notInJournal
 	for lines.Scan() {
 		if !strings.HasPrefix(lines.Text(), `{"v":`) {
 			continue
 		}
 		e, err := ledger.ParseEntry(lines.Bytes())
 		if err != nil {
-			return "", fmt.Errorf("--journal %s: entry %d of the file: %w", path, entries+1, err)
+			return "", "", fmt.Errorf("--journal %s: entry %d of the file: %w", path, entries+1, err)
 		}
 		if e.Terminal != c.Terminal {
-			return "", cli.Usagef("--journal %s is of terminal %.64s, the slip of %s", path, e.Terminal, c.Terminal)
+			return "", "", cli.Usagef("--journal %s is of terminal %.64s, the slip of %s", path, e.Terminal, c.Terminal)
 		}
 		entries++
 		if e.Epoch == c.Number.Epoch && e.Seq == c.Number.Seq {
-			return sameEntry(c, e, lines.Bytes()), nil
+			state = sameEntry(c, e, lines.Bytes())
+		} else if r, err := e.Reversal(); err == nil && r.Number == c.Number {
+			reversal = validate.EntryNumber{Epoch: e.Epoch, Seq: e.Seq}.String()
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return "", fmt.Errorf("--journal %s: %w", path, err)
+		return "", "", fmt.Errorf("--journal %s: %w", path, err)
 	}
 	if entries == 0 {
-		return "", cli.Usagef("--journal %s holds no entry: take what terminalctl journal export wrote", path)
+		return "", "", cli.Usagef("--journal %s holds no entry: take what terminalctl journal export wrote", path)
 	}
-	return notInJournal, nil
+	return state, reversal, nil
 }
 
 // sameEntry holds the journal's line against what the terminal signed.
@@ -235,6 +245,9 @@ func slipText(a slipAnswer, c proof.Code) string {
 	switch a.Journal {
 	case inJournal:
 		b.WriteString("The journal holds this very entry.\n")
+		if a.Reversal != "" {
+			fmt.Fprintf(&b, "BUT ITS REVERSAL WAS ASKED FOR, number %s: the centre knows whether it was accepted.\n", a.Reversal)
+		}
 	case notInJournal:
 		b.WriteString("BUT THE JOURNAL HAS NO ENTRY OF THIS NUMBER: it was exported before, or entries are missing.\n")
 	case otherEntry:

@@ -19,7 +19,8 @@ import (
 )
 
 // till NAME pays three tickets of 20 euros on a terminal, the third of a demonstration
-// block: NAME.db is its ledger, NAME.pem its published key, $NAME_1 to $NAME_3 are the codes on its slips.
+// block: NAME.db is its ledger, NAME.pem its published key, $NAME_1 to $NAME_3 are the codes on its slips. The reversal of the
+// third is asked for.
 func till(ts *testscript.TestScript, _ bool, args []string) {
 	name := args[0]
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -43,5 +44,7 @@ func till(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(err)
 		ts.Setenv(fmt.Sprintf("%s_%d", name, n+1), c.String())
 	}
+	_, err = l.RequestReversal(context.Background(), validate.Reversal{ID: fmt.Sprintf("%032x", 9), Number: validate.EntryNumber{Epoch: 1, Seq: 3}, Reason: "player-left", Operator: "anne", Manager: "max"})
+	ts.Check(err)
 	ts.Check(l.Close())
 }

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"grattoir/device/control"
+	"grattoir/device/health"
 )
 
 // TestStatusNamesTheBlocksThatAreNotHere: one line for each that this terminal has packs
@@ -108,6 +110,25 @@ func TestStatusSaysWhoMayPay(t *testing.T) {
 		}
 		if !strings.Contains(out.String(), c.want) || c.not != "" && strings.Contains(out.String(), c.not) {
 			t.Errorf("%s: want %q and not %q in\n%s", c.name, c.want, c.not, out.String())
+		}
+	}
+}
+
+// TestNamesOfFilesCannotWriteOnTheScreen: a stick may bring a file whose name clears the
+// screen, or goes on in a line that looks like the doctor's own.
+func TestNamesOfFilesCannotWriteOnTheScreen(t *testing.T) {
+	const name = "a\x1b[2J\x1b]0;x\a\nok    D7   blocks: all is well\u202e.manifest"
+	f := &control.Fault{Code: "R2", Clerk: "two\nlines", Technician: name}
+	st := control.Status{Terminal: "T-1", Ledger: f, Damaged: []string{name}, Blocks: []control.Block{{File: name, Overlaps: name}},
+		Limits: control.Limits{Source: "none", Fault: f, Unusable: []control.UnusableFile{{File: name, Why: name}}}, Link: &control.Link{Faults: []control.Fault{*f}}}
+	r := health.Report{Checks: []health.Check{{Code: "D7", Name: "blocks", State: health.Fail, Detail: name, Hint: name}}}
+	var out strings.Builder
+	if err := errors.Join(printStatus(&out, st), printReport(&out, r)); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		if strings.ContainsAny(line, "\x1b\a\u202e") || strings.HasPrefix(line, "ok ") {
+			t.Errorf("%q", line)
 		}
 	}
 }

@@ -235,7 +235,7 @@ func (c *Client) send(ctx context.Context, method, path string, body any) ([]byt
 	case "needs":
 		return text, terminal.ErrNeeds
 	}
-	for _, known := range []error{terminal.ErrNoStaff, terminal.ErrManager} {
+	for _, known := range []error{terminal.ErrNoStaff, terminal.ErrManager, terminal.ErrBatch, terminal.ErrNoBatch} {
 		if f.Error == known.Error() {
 			return nil, known
 		}

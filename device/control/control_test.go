@@ -218,3 +218,15 @@ func TestLedgerNumberIsReadAsTheSlipShowsIt(t *testing.T) {
 		}
 	}
 }
+
+// TestClientKnowsTheCountersRefusalsByTheirErrors: what they are is not read from a text.
+func TestClientKnowsTheCountersRefusalsByTheirErrors(t *testing.T) {
+	d := serve(t)
+	ctx := context.Background()
+	if _, err := d.Batch(ctx); !errors.Is(err, terminal.ErrNoBatch) {
+		t.Errorf("no batch: %v", err)
+	}
+	if err := d.Lock(ctx); !errors.Is(err, terminal.ErrNoStaff) {
+		t.Errorf("no sign-on: %v", err)
+	}
+}

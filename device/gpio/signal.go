@@ -112,7 +112,9 @@ func (l *lamps) paid(s terminal.State) bool {
 // light sets the lamps. The alarm is also lit while a device keeps the counter from its work.
 func (l *lamps) light(s terminal.State) {
 	b, sign := l.b, signalOf(s.View)
-	b.lighting.Lock()
+	if !b.lighting.TryLock() {
+		return // a technician looks at them, and the drawer must not wait: await comes back to it
+	}
 	defer b.lighting.Unlock()
 	b.set(b.win, sign == Winning || sign == Paying)
 	b.set(b.refuse, sign == NoWin || sign == Refusing)

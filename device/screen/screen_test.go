@@ -280,6 +280,19 @@ func TestPageOfAPaidBatchNamesTheWholeSumAndOffersNoPayment(t *testing.T) {
 	}
 }
 
+// TestLockedCounterNamesWhosePINOpensIt: signing on is refused there, somebody is.
+func TestLockedCounterNamesWhosePINOpensIt(t *testing.T) {
+	for want, state := range map[string]terminal.State{
+		"Identifiez-vous, puis payez.":                    {SignOn: true},
+		"Verrouillé : tapez le code de anne, puis payez.": {SignOn: true, Session: &terminal.Session{Operator: "anne", Locked: true}},
+		"": {SignOn: true, Session: &terminal.Session{Operator: "anne"}},
+	} {
+		if got := mayNotPay(state, &french); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestAlreadyPaidSaysWhenAndWhere(t *testing.T) {
 	c := newCounter(t, nil)
 	v := c.check(t, 1, 2000)
@@ -300,7 +313,7 @@ func TestPaperThatRunsOutSoonIsToldAndPaysOn(t *testing.T) {
 	c.printer.Warn(terminaltest.PaperLow())
 	c.await(t, "the warning", func(s terminal.State) bool { return s.Paper != nil })
 	v := c.check(t, 1, 2000)
-	wantAll(t, "the roll nearly used up", c.press(t, "/pay", v.ID).Body.String(), "P10 Bientôt plus de papier. Préparez un rouleau.", "Reçu")
+	wantAll(t, "the roll nearly used up", c.press(t, "/pay", v.ID).Body.String(), "P10 Bientôt plus de papier. Préparez un rouleau.", "1-000001")
 	c.printer.Warn(nil)
 	c.await(t, "no warning", func(s terminal.State) bool { return s.Paper == nil })
 	wantNone(t, "a new roll", c.do(t, "GET", "/", nil, nil).Body.String(), "P10")

@@ -156,8 +156,10 @@ func other(l money.Language) *words {
 // mayNotPay is why no payment can be pressed on the page now, "" where one can.
 func mayNotPay(state terminal.State, w *words) string {
 	switch {
-	case state.SignOn && (state.Session == nil || state.Session.Locked):
+	case state.SignOn && state.Session == nil:
 		return w.SignOnFirst
+	case state.SignOn && state.Session.Locked:
+		return fmt.Sprintf(w.UnlockFirst, state.Session.Operator)
 	case state.Batch != nil && !state.Batch.Paid:
 		return w.BatchFirst
 	}

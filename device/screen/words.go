@@ -35,6 +35,7 @@ type words struct {
 	BatchFirst, InBatch string
 	// A batch that is paid: how many prizes and how much, and what the clerk does with it.
 	BatchPaid, BatchPaidNext string
+	UnlockFirst              string // of a counter that is locked, by whom
 	Silence                  string // the terminal does not answer
 	SilencePlayer            string
 	NoScript                 string
@@ -81,7 +82,7 @@ var french = words{
 	Demonstration: "DÉMONSTRATION : tickets sans valeur",
 	Training:      "FORMATION : rien n'est enregistré", TrainedWord: "FORMATION", TrainedNext: "Paiement simulé : ne remettez pas d'argent.",
 	OnDuty: "En service : %s", NoOneOnDuty: "Personne en service", LockedDuty: "Verrouillé : code de %s attendu",
-	SignOnFirst: "Identifiez-vous, puis payez.", BatchFirst: "Ce ticket est dans le lot : payez le lot.", InBatch: "Lot : %d tickets, %s",
+	SignOnFirst: "Identifiez-vous, puis payez.", UnlockFirst: "Verrouillé : tapez le code de %s, puis payez.", BatchFirst: "Ce ticket est dans le lot : payez le lot.", InBatch: "Lot : %d tickets, %s",
 	BatchPaid: "Lot payé, gains : %d, total %s", BatchPaidNext: "Lot payé : remettez %s en tout, et tous les reçus.",
 	Silence:       "Le terminal ne répond pas. Ne payez rien d'après cet écran ; attendez ou appelez l'assistance.",
 	SilencePlayer: "Cet écran n'est plus à jour.",
@@ -119,7 +120,7 @@ var english = words{
 	Demonstration: "DEMONSTRATION: tickets of no value",
 	Training:      "TRAINING: nothing is recorded", TrainedWord: "TRAINING", TrainedNext: "Played payment: hand out no money.",
 	OnDuty: "On duty: %s", NoOneOnDuty: "Nobody on duty", LockedDuty: "Locked: waits for the PIN of %s",
-	SignOnFirst: "Sign on, then pay.", BatchFirst: "This ticket is in the batch: pay the batch.", InBatch: "Batch: %d tickets, %s",
+	SignOnFirst: "Sign on, then pay.", UnlockFirst: "Locked: type the PIN of %s, then pay.", BatchFirst: "This ticket is in the batch: pay the batch.", InBatch: "Batch: %d tickets, %s",
 	BatchPaid: "Batch paid, prizes: %d, total %s", BatchPaidNext: "Batch paid: hand over %s in all, and all receipts.",
 	Silence:       "The terminal does not answer. Pay nothing by this screen; wait, or call support.",
 	SilencePlayer: "This screen is out of date.",

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -207,8 +208,9 @@ func identitiesOf(ctx context.Context, tx *sql.Tx, claim string) ([]people.Seale
 
 // OpenIdentity opens what was asked for, by an operator who is not the one who asked,
 // with the register's private key. A request is opened once. The audit says so before the
-// key is tried; what does not open is another line of it. The errors include ErrNotFound,
-// ErrRefused and people.ErrSealed.
+// key is tried; what does not open is another line of it. A terminal may name any payment,
+// so records that do not open hide none that do: these come with the error of those. The
+// errors include ErrNotFound, ErrRefused and people.ErrSealed.
 func (c *Central) OpenIdentity(ctx context.Context, number int64, operator string, key people.RegisterSecretKey) ([]people.Filing, error) {
 	if err := plainText("operator", operator, 64); err != nil {
 		return nil, err
@@ -233,15 +235,32 @@ func (c *Central) OpenIdentity(ctx context.Context, number int64, operator strin
 	filings, err := openAll(list, claim, key)
 	if err != nil {
 		failed := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
-			// With the right key it may be tried again.
-			if _, err := tx.ExecContext(ctx, "UPDATE identity_requests SET opened = '', opened_by = '' WHERE number = $1", number); err != nil {
-				return err
+			if len(filings) == 0 { // with the right key it may be tried again
+				if _, err := tx.ExecContext(ctx, "UPDATE identity_requests SET opened = '', opened_by = '' WHERE number = $1", number); err != nil {
+					return err
+				}
 			}
-			return c.auditIdentity(ctx, tx, "not-opened", operator, fmt.Sprintf("request %d", number))
+			return c.auditIdentity(ctx, tx, "not-opened", operator, fmt.Sprintf("request %d: %s", number, unopened(list, filings)))
 		})
-		return nil, errors.Join(err, failed)
+		return filings, errors.Join(err, failed)
 	}
 	return filings, nil
+}
+
+// unopened names the records that are not among the filings, as far as a line of the audit
+// has room.
+func unopened(list []people.Sealed, filings []people.Filing) string {
+	const most = 5
+	var names []string
+	for _, s := range list {
+		if !slices.ContainsFunc(filings, func(f people.Filing) bool { return f.Record == s.Record && f.Terminal == s.Terminal }) {
+			names = append(names, fmt.Sprintf("record %v of terminal %.64s", s.Record, s.Terminal))
+		}
+	}
+	if n := len(names); n > most {
+		names = append(names[:most], fmt.Sprintf("%d more", n-most))
+	}
+	return strings.Join(names, ", ")
 }
 
 // takeRequest holds a request against the two-person rule and marks it opened.
@@ -272,23 +291,22 @@ func (c *Central) takeRequest(ctx context.Context, tx *sql.Tx, number int64, ope
 }
 
 // openAll opens records and holds what is inside against the payment that was asked for.
+// The error is of all that are not among the filings.
 func openAll(list []people.Sealed, claim string, key people.RegisterSecretKey) ([]people.Filing, error) {
 	var filings []people.Filing
+	var errs []error
 	for _, s := range list {
 		f, err := key.Open(s)
-		if err != nil {
-			return nil, err
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case !slices.ContainsFunc(f.Payments, func(p people.Payment) bool { return p.Claim == claim }):
+			errs = append(errs, fmt.Errorf("record %v of terminal %s: %w: it is not of the payment %s that its terminal named", s.Record, s.Terminal, people.ErrSealed, claim))
+		default:
+			filings = append(filings, f)
 		}
-		found := false
-		for _, p := range f.Payments {
-			found = found || p.Claim == claim
-		}
-		if !found {
-			return nil, fmt.Errorf("record %v of terminal %s: %w: it is not of the payment %s that its terminal named", s.Record, s.Terminal, people.ErrSealed, claim)
-		}
-		filings = append(filings, f)
 	}
-	return filings, nil
+	return filings, errors.Join(errs...)
 }
 
 // IdentityRequests lists all requests, newest first.

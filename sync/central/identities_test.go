@@ -431,3 +431,37 @@ func testPaymentIsNamedByItsSlip(t *testing.T, w *world) {
 		t.Errorf("no entry: %v", err)
 	}
 }
+
+// TestForeignRecordDoesNotHideAnIdentity: any terminal can name any payment. One that names
+// another's, with bytes that do not open, must not make the true record unreadable.
+func TestForeignRecordDoesNotHideAnIdentity(t *testing.T) {
+	w := newWorld(t)
+	honest, rogue := w.enrolled(t, "T-1"), w.enrolled(t, "T-2")
+	r, other := newRegistry(t, "T-1"), newRegistry(t, "T-2")
+	s, foreign := r.file(t), other.file(t)
+	foreign.Claims = s.Claims
+	if _, err := rogue.identities(t, foreign); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := honest.identities(t, s); err != nil {
+		t.Fatal(err)
+	}
+	q, err := w.AskIdentity(t.Context(), s.Claims[0], "claire", "judicial request")
+	if err != nil || q.Records != 2 {
+		t.Fatalf("%+v %v", q, err)
+	}
+	list, err := w.OpenIdentity(t.Context(), q.Number, "denis", r.secret)
+	if len(list) != 1 || list[0].Terminal != "T-1" {
+		t.Fatalf("%d filings: %v", len(list), err)
+	}
+	if !errors.Is(err, people.ErrSealed) || !strings.Contains(err.Error(), "T-2") {
+		t.Errorf("of the foreign one it is said: %v", err)
+	}
+	acts, _, err := w.IdentityAudit(t.Context())
+	if last := acts[len(acts)-1]; err != nil || last.Act != "not-opened" || !strings.Contains(last.About, "T-2") {
+		t.Errorf("%+v, %v", last, err)
+	}
+	if _, err := w.OpenIdentity(t.Context(), q.Number, "denis", r.secret); !errors.Is(err, ErrRefused) {
+		t.Errorf("opened twice: %v", err)
+	}
+}

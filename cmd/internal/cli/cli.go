@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
@@ -99,11 +100,11 @@ func Main(root *cobra.Command) int {
 	var coded *Error
 	if errors.As(err, &coded) {
 		if coded.Err != nil {
-			fmt.Fprintf(os.Stderr, "%s: %v\n", root.Name(), coded.Err)
+			fmt.Fprintf(os.Stderr, "%s: %s\n", root.Name(), lines(coded.Err))
 		}
 		return coded.Code
 	}
-	fmt.Fprintf(os.Stderr, "%s: %v\n", root.Name(), err)
+	fmt.Fprintf(os.Stderr, "%s: %s\n", root.Name(), lines(err))
 	return Failed
 }
 
@@ -112,6 +113,29 @@ func Main(root *cobra.Command) int {
 // long (40 blocks' proofs are 12 MB) and makes little garbage, so it costs no time that
 // anybody waits for.
 func SmallHeap() { debug.SetGCPercent(25) }
+
+// Line makes a text safe on one line: nothing is left in it that a terminal obeys, or that
+// makes a second line look like the program's own. Names of files come from anywhere.
+func Line(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case unicode.IsControl(r), unicode.Is(unicode.Cf, r):
+			return '?'
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?"))
+}
+
+// lines is Line for an error, whose lines are its own.
+func lines(err error) string {
+	list := strings.Split(err.Error(), "\n")
+	for i, text := range list {
+		list[i] = Line(text)
+	}
+	return strings.Join(list, "\n")
+}
 
 // Args turns cobra's argument check into a usage error that shows the example.
 func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
@@ -226,7 +250,7 @@ func ReadBounded(name string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if int64(len(text)) > limit {
-		return nil, fmt.Errorf("%s: larger than %d bytes: this is another kind of file", name, limit)
+		return nil, fmt.Errorf("%s: more than %d bytes: this is another kind of file", name, limit)
 	}
 	return text, nil
 }

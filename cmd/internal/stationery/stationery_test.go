@@ -49,7 +49,7 @@ func TestMisspelledProfileNamesPlaceAndNearest(t *testing.T) {
 		"[[printer]]\nname = \"till\"\nlike = \"csn-a2\"\nheat = [1, 2, 300]\n": "printers.toml:4",
 		"[[printer]]\nname = \"till\"\nlike = \"csn-2\"\n":                      `did you mean "csn-a2"`,
 		"[[printers]]\nname = \"till\"\n":                                       `did you mean "printer"?`,
-		strings.Repeat("#", maxProfiles+1):                                      "more than 65536 bytes",
+		strings.Repeat("#", maxProfiles+1):                                      "larger than 65536 bytes",
 	} {
 		if _, err := with(t, "till", file); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "printer.profiles") {
 			t.Errorf("%.80q: got %v, want %s", file, err, want)
@@ -89,7 +89,7 @@ func TestLogoIsReadForThePaperOrRefused(t *testing.T) {
 	if err := os.WriteFile(c.Shop.Logo, make([]byte, maxLogo+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Logo(c, p); err == nil || !strings.Contains(err.Error(), "more than") {
+	if _, err := Logo(c, p); err == nil || !strings.Contains(err.Error(), "larger than") {
 		t.Errorf("too large: %v", err)
 	}
 }
