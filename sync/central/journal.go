@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"grattoir/sync/ledger"
@@ -56,7 +57,7 @@ func (c *Central) upload(ctx context.Context, who caller, u wire.Upload) (wire.U
 	var refused *wire.Error
 	var newest int64
 	err = c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
-		in := intake{c: c, tx: tx, who: who, now: c.now(), epoch: u.Epoch}
+		in := intake{c: c, tx: tx, who: who, now: c.now(), epoch: u.Epoch, rights: map[packKey]right{}}
 		if refused, err = in.place(ctx, lines); err != nil || refused != nil {
 			return err // a freeze is committed with its refusal
 		}
@@ -181,6 +182,7 @@ type intake struct {
 	epoch  int64
 	acked  wire.Position // end of the journal held
 	newest int64         // last feed item added
+	rights map[packKey]right
 }
 
 // place holds the lines against the journal that is here. It returns a refusal, or nil
@@ -238,21 +240,19 @@ func (in *intake) freeze(ctx context.Context, seq int64) (*wire.Error, error) {
 
 // store appends the lines that are not held yet, and judges them.
 func (in *intake) store(ctx context.Context, lines []line) error {
-	for _, l := range lines {
-		if l.seq <= in.acked.Seq {
-			continue
-		}
-		_, err := in.tx.ExecContext(ctx, "INSERT INTO entries(terminal, epoch, seq, kind, line, hash, received) VALUES($1, $2, $3, $4, $5, $6, $7)",
-			in.who.name, in.epoch, l.seq, plain(l.entry.Kind), l.text, l.hash[:], in.now)
-		if err != nil {
+	fresh := lines[min(int64(len(lines)), max(0, in.acked.Seq-lines[0].seq+1)):]
+	for run := range slices.Chunk(fresh, entriesAtOnce) {
+		if err := in.keep(ctx, run); err != nil {
 			return err
 		}
+	}
+	for _, l := range fresh {
 		if err := in.judge(ctx, l); err != nil {
 			return fmt.Errorf("entry %d-%d: %w", in.epoch, l.seq, err)
 		}
 	}
 	last := lines[len(lines)-1]
-	if last.seq <= in.acked.Seq {
+	if len(fresh) == 0 {
 		_, err := in.tx.ExecContext(ctx, "UPDATE terminals SET contact = $1 WHERE name = $2", in.now, in.who.name)
 		return err
 	}
@@ -269,6 +269,26 @@ func (in *intake) store(ctx context.Context, lines []line) error {
 	}
 	_, err = in.tx.ExecContext(ctx, "UPDATE terminals SET unsent = 0, head_epoch = $1, head_seq = $2, head_hash = $3 WHERE name = $4 AND (head_epoch <> $5 OR head_seq <= $6)",
 		in.epoch, last.seq, hash, in.who.name, in.epoch, last.seq)
+	return err
+}
+
+// entriesAtOnce bounds the values of one statement.
+const entriesAtOnce = 100
+
+// keep stores the lines of a run in one statement: a round trip for each would take most
+// of an upload's time.
+func (in *intake) keep(ctx context.Context, run []line) error {
+	statement := "INSERT INTO entries(terminal, epoch, received, seq, kind, line, hash) VALUES"
+	args := []any{in.who.name, in.epoch, in.now}
+	for i, l := range run {
+		if i > 0 {
+			statement += ", "
+		}
+		n := len(args)
+		statement += fmt.Sprintf("($1, $2, $3, $%d, $%d, $%d, $%d)", n+1, n+2, n+3, n+4)
+		args = append(args, l.seq, plain(l.entry.Kind), l.text, l.hash[:])
+	}
+	_, err := in.tx.ExecContext(ctx, statement, args...)
 	return err
 }
 

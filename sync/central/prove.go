@@ -166,13 +166,11 @@ func (in *intake) judge(ctx context.Context, l line) error {
 		return err
 	}
 	if p.kind == "" {
-		if p, err = in.first(ctx, p, right); err != nil {
+		if p, err = in.credit(ctx, l, right); err != nil {
 			return err
 		}
 	}
-	if p.kind == "" {
-		err = in.credit(ctx, l, p.claim)
-	} else {
+	if p.kind != "" {
 		err = in.conflict(ctx, l, p)
 	}
 	if err != nil || !p.opened || right.owner == "" || right.owner == in.who.name {
@@ -200,28 +198,61 @@ type right struct {
 	epoch int64
 }
 
-func (in *intake) right(ctx context.Context, c ledger.ClaimBody) (right, error) {
-	r := right{state: validate.PackPrinted}
-	err := in.tx.QueryRowContext(ctx, "SELECT state, owner, epoch FROM packs WHERE block_id = $1 AND pack = $2", c.Block[:], c.Pack).Scan(&r.state, &r.owner, &r.epoch)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
-	}
-	return r, err
+// packKey names a pack.
+type packKey struct {
+	block validate.BlockID
+	pack  uint32
 }
 
-// first tells whether the claim is the first of its ticket that had a right.
-func (in *intake) first(ctx context.Context, p proof, r right) (proof, error) {
+// right looks each pack up once: an upload's claims are of few.
+func (in *intake) right(ctx context.Context, c ledger.ClaimBody) (right, error) {
+	key := packKey{c.Block, c.Pack}
+	if r, known := in.rights[key]; known {
+		return r, nil
+	}
+	r := right{state: validate.PackPrinted}
+	err := in.tx.QueryRowContext(ctx, "SELECT state, owner, epoch FROM packs WHERE block_id = $1 AND pack = $2", c.Block[:], c.Pack).Scan(&r.state, &r.owner, &r.epoch)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return r, err
+	}
+	in.rights[key] = r
+	return r, nil
+}
+
+// credit makes a proven claim the accepted one of its ticket and round, if it has a right
+// and is the first. Which is first the table's key decides.
+func (in *intake) credit(ctx context.Context, l line, r right) (proof, error) {
+	p, err := in.allowed(ctx, l.proof, r)
+	if err != nil {
+		return p, err
+	}
 	c := p.claim
+	if p.kind == "" {
+		err := once(in.tx.ExecContext(ctx, `INSERT INTO claims(block_id, pack, ticket, round, claim, terminal, epoch, seq, tier, amount_minor, currency, operator, paid, received)
+			VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT(block_id, pack, ticket, round) DO NOTHING`, c.Block[:], c.Pack, c.Ticket, c.Round,
+			plain(c.Claim), in.who.name, in.epoch, l.seq, c.Tier, c.AmountMinor, plain(c.Currency), plain(c.Operator), plain(l.entry.Time), in.now))
+		if !errors.Is(err, errAgain) {
+			return p, err
+		}
+	}
 	var terminal string
 	var number validate.EntryNumber
-	err := in.tx.QueryRowContext(ctx, "SELECT terminal, epoch, seq FROM claims WHERE block_id = $1 AND pack = $2 AND ticket = $3 AND round = $4",
+	err = in.tx.QueryRowContext(ctx, "SELECT terminal, epoch, seq FROM claims WHERE block_id = $1 AND pack = $2 AND ticket = $3 AND round = $4",
 		c.Block[:], c.Pack, c.Ticket, c.Round).Scan(&terminal, &number.Epoch, &number.Seq)
 	switch {
 	case err == nil:
 		return p.against(wire.DoubleClaim, "terminal %s paid it first, entry %v", terminal, number), nil
 	case !errors.Is(err, sql.ErrNoRows):
 		return p, err
+	case p.kind == "": // the key is taken by a claim that this transaction does not see
+		return p, errAgain
 	}
+	return p, nil
+}
+
+// allowed tells whether the terminal had the right to pay the claim's ticket.
+func (in *intake) allowed(ctx context.Context, p proof, r right) (proof, error) {
+	c := p.claim
 	open, err := roundOpen(ctx, in.tx, c.Block, c.Pack, c.Ticket, c.Round)
 	switch {
 	case err != nil:
@@ -238,13 +269,6 @@ func (in *intake) first(ctx context.Context, p proof, r right) (proof, error) {
 		return p.against(wire.NoRight, "pack %d was never activated", c.Pack), nil
 	}
 	return p, nil
-}
-
-func (in *intake) credit(ctx context.Context, l line, c ledger.ClaimBody) error {
-	return once(in.tx.ExecContext(ctx, `INSERT INTO claims(block_id, pack, ticket, round, claim, terminal, epoch, seq, tier, amount_minor, currency, operator, paid, received)
-		VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-		ON CONFLICT(block_id, pack, ticket, round) DO NOTHING`, c.Block[:], c.Pack, c.Ticket, c.Round, plain(c.Claim), in.who.name, in.epoch, l.seq, c.Tier, c.AmountMinor,
-		plain(c.Currency), plain(c.Operator), plain(l.entry.Time), in.now))
 }
 
 func (in *intake) conflict(ctx context.Context, l line, p proof) error {

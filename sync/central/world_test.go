@@ -89,9 +89,15 @@ func newWorld(t testing.TB) *world {
 
 func newWorldOn(t testing.TB, database string) *world {
 	t.Helper()
+	return newWorldOf(t, database, 600, tiers)
+}
+
+// newWorldOf is a world whose block has so many tickets and prizes.
+func newWorldOf(t testing.TB, database string, tickets int64, tiers []manifest.Tier) *world {
+	t.Helper()
 	w := &world{clock: &clock{at: noon}}
 	w.Central = openCentral(t, Options{Dir: filepath.Join(t.TempDir(), "central"), Database: database, Now: w.clock.now})
-	w.file, w.lots = sealBlock(t, w.Central, 10)
+	w.file, w.lots = sealBlockOf(t, w.Central, 10, tickets, tiers)
 	var err error
 	if w.block, err = w.Publish(t.Context(), w.file); err != nil {
 		t.Fatal(err)
@@ -102,6 +108,11 @@ func newWorldOn(t testing.TB, database string) *world {
 
 // sealBlock seals ten packs of 60 tickets and makes central trust the key.
 func sealBlock(t testing.TB, c *Central, firstPack uint32) (path string, lots []lot) {
+	t.Helper()
+	return sealBlockOf(t, c, firstPack, 600, tiers)
+}
+
+func sealBlockOf(t testing.TB, c *Central, firstPack uint32, tickets int64, tiers []manifest.Tier) (path string, lots []lot) {
 	t.Helper()
 	skey, vkey, err := note.GenerateKey(rand.Reader, "test-lottery")
 	if err != nil {
@@ -115,7 +126,7 @@ func sealBlock(t testing.TB, c *Central, firstPack uint32) (path string, lots []
 		t.Fatal(err)
 	}
 	var csv bytes.Buffer
-	s := seal.Sample{Layout: ticket.G40(), GameCode: "399", Tickets: 600, FirstPack: firstPack, PackSize: 60, Tiers: tiers, Seed: t.Name()}
+	s := seal.Sample{Layout: ticket.G40(), GameCode: "399", Tickets: tickets, FirstPack: firstPack, PackSize: 60, Tiers: tiers, Seed: t.Name()}
 	if err := s.Write(&csv, func(int64) {}); err != nil {
 		t.Fatal(err)
 	}
