@@ -79,9 +79,10 @@ func (p *peer) listen(heed func([]byte)) {
 	}
 }
 
+// say answers; a listener may still answer when the test has ended.
 func (p *peer) say(b ...byte) {
 	p.t.Helper()
-	if _, err := p.master.Write(b); err != nil {
+	if _, err := p.master.Write(b); err != nil && !errors.Is(err, os.ErrClosed) {
 		p.t.Error(err)
 	}
 }
