@@ -21,7 +21,7 @@ type sending struct {
 
 	id     [4]byte
 	wantID bool
-	before uint64 // answers to GS r before this job
+	before uint64 // answers to GS r before this job asked
 	sent   int
 	free   time.Time // when the bytes sent so far have passed the line
 	held   bool
@@ -56,9 +56,6 @@ func (s *sending) prepare() error {
 			s.data = append(s.data, processRequest(id)...)
 		}
 		s.data = append(s.data, sensorRequest()...)
-		s.l.mu.Lock()
-		s.before = s.l.sensed
-		s.l.mu.Unlock()
 	}
 	return nil
 }
@@ -69,6 +66,9 @@ func (s *sending) prepare() error {
 func (s *sending) send(ctx context.Context) *outcome {
 	for s.sent < len(s.data) {
 		piece := s.data[s.sent:min(len(s.data), s.sent+s.d.cfg.Profile.Chunk)]
+		if s.sent+len(piece) == len(s.data) {
+			s.noteAnswers()
+		}
 		if err := s.push(ctx, piece); err != nil {
 			return s.broken(err)
 		}
@@ -76,6 +76,14 @@ func (s *sending) send(ctx context.Context) *outcome {
 	s.release()
 	s.d.torn = false
 	return nil
+}
+
+// noteAnswers counts the answers to GS r, before the last byte of the question leaves: what
+// came earlier answers something else, or is noise.
+func (s *sending) noteAnswers() {
+	s.l.mu.Lock()
+	defer s.l.mu.Unlock()
+	s.before = s.l.sensed
 }
 
 // push sends one piece and waits until it has left the system's buffer. A printer

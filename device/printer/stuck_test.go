@@ -210,3 +210,43 @@ func TestSlipThatWasClearedIsNotCalledConsumed(t *testing.T) {
 		t.Errorf("on paper before it was cleared: %s", state)
 	}
 }
+
+// TestByteThatCameBeforeItsQuestionIsNoProof: noise, or the rest of a broken automatic
+// status, looks like the answer to GS r. It comes while the slip is still on its way, whose
+// paper ends then.
+func TestByteThatCameBeforeItsQuestionIsNoProof(t *testing.T) {
+	paper := newPeer(t)
+	hold, err := OpenPort(paper.path, 115200, NoFlow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hold.Close()
+	begun := false
+	go paper.listen(func(b []byte) {
+		switch {
+		case bytes.HasPrefix(b, []byte{dle, 0x04, 4}) && begun:
+			paper.say(0x72) // the roll has ended
+		case bytes.HasPrefix(b, []byte{dle, 0x04}):
+			paper.say(0x12)
+		default:
+			if !begun {
+				paper.say(0)
+			}
+			begun = true
+		}
+	})
+	d := New(Config{Path: paper.path, Baud: 115200, Profile: named(t, "generic-80"), AnswerTimeout: time.Second, Poll: time.Hour}, slog.New(slog.DiscardHandler))
+	defer running(t, d)()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	held := false
+	state, err := d.Print(ctx, sample(), func(s State) {
+		if s == StateHeld {
+			held = true
+			cancel()
+		}
+	})
+	if state != StateUnknown || !held {
+		t.Errorf("%s, held %v, %v", state, held, err)
+	}
+}

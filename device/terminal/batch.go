@@ -120,7 +120,7 @@ func (t *Terminal) PayBatch(ctx context.Context, id string, c Confirmed) (Batch,
 	if b.Paid {
 		return b, nil
 	}
-	operator, err := t.acting()
+	operator, err := t.serving(ctx)
 	if err != nil {
 		return b, err
 	}

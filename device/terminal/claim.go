@@ -124,7 +124,7 @@ func (t *Terminal) Pay(ctx context.Context, id string, c Confirmed) (View, error
 	case state.Batch != nil && !state.Batch.Paid:
 		return v, ErrBatch // its thresholds are those of the total
 	}
-	operator, err := t.acting()
+	operator, err := t.serving(ctx)
 	if err != nil {
 		return v, err
 	}

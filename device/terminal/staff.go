@@ -87,6 +87,27 @@ func (t *Terminal) acting() (string, error) {
 	return s.Operator, err
 }
 
+// serving is the operator of a payment. A session's shift is opened where it has none yet:
+// the payment may come between sign-on and its shift, or the disk may have refused one. What
+// is paid outside a shift would be in no shift's Z. The lock of acts is held.
+func (t *Terminal) serving(ctx context.Context) (string, error) {
+	if t.opt.Staff == nil {
+		return t.opt.Operator, nil
+	}
+	s, err := t.opt.Staff.Acting()
+	if err != nil {
+		return "", err
+	}
+	if state, _ := t.State(); state.Training {
+		return s.Operator, nil // nothing is recorded
+	}
+	if err := t.opt.Ledger.Writable(); err != nil {
+		return s.Operator, nil // and nothing will be paid, in the verdict's own words
+	}
+	_, err = t.openShift(ctx, s)
+	return s.Operator, err
+}
+
 // approve asks for a manager's PIN. Without a Staff nobody can be asked, and what the
 // configuration's operator does counts as allowed by himself.
 func (t *Terminal) approve(ctx context.Context, act Approval, about string, by Credentials) (string, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"grattoir/device/terminal/terminaltest"
 	"grattoir/validate"
 	"grattoir/validate/money"
+	"grattoir/validate/policy"
 )
 
 // signing makes a counter where operators sign on.
@@ -439,5 +441,41 @@ func TestAllowanceThatEndsInABatchLeavesTheRestUnpaid(t *testing.T) {
 		if v.Stage != terminal.Verdict || v.Verdict.Reason != validate.AllowanceSpent {
 			t.Errorf("%s %s", v.Stage, v.Verdict.Reason)
 		}
+	}
+}
+
+// hasty signs on and lets the clerk press PAY before anybody has opened the shift.
+type hasty struct {
+	*terminaltest.Staff
+	pay func()
+}
+
+func (h hasty) SignOn(ctx context.Context, who terminal.Credentials, float money.Amount, currency string) (terminal.Session, error) {
+	s, err := h.Staff.SignOn(ctx, who, float, currency)
+	h.pay()
+	return s, err
+}
+
+// TestNothingIsPaidOutsideAShift: what is paid between sign-on and the shift's beginning
+// would be in no shift's Z, and the clerk's till would not agree.
+func TestNothingIsPaidOutsideAShift(t *testing.T) {
+	c := newCounter()
+	c.staff = terminaltest.NewStaff(map[string]string{"marie": "2468"})
+	h := hasty{Staff: c.staff}
+	var paid, open bool
+	var v terminal.View
+	h.pay = func() {
+		got, _ := c.Pay(context.Background(), v.ID, terminal.Confirmed{})
+		s, _ := c.ledger.Shift(context.Background())
+		paid, open = got.Stage == terminal.Paid, s != nil
+	}
+	c.Terminal = terminal.New(terminal.Options{Name: "T-1", Shelf: c.shelf, Ledger: c.ledger, Printer: c.printer, Central: c.central, Staff: h, Currency: "EUR",
+		Policy: func() policy.Policy { return c.limits }, Now: func() time.Time { return noon }, Trusted: func() time.Time { return noon }, Log: slog.New(slog.DiscardHandler)})
+	v = c.check(c.ticket(t, 1, 8, 2000))
+	if _, err := c.SignOn(context.Background(), terminal.Credentials{Operator: "marie", PIN: "2468"}, 5000); err != nil {
+		t.Fatal(err)
+	}
+	if paid && !open {
+		t.Error("paid while no shift was open")
 	}
 }

@@ -250,7 +250,7 @@ func ReadBounded(name string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if int64(len(text)) > limit {
-		return nil, fmt.Errorf("%s: more than %d bytes: this is another kind of file", name, limit)
+		return nil, fmt.Errorf("%s: larger than %d bytes: this is another kind of file", name, limit)
 	}
 	return text, nil
 }
