@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"grattoir/sync/ledger"
 	"grattoir/sync/wire"
 	"grattoir/validate"
 	"grattoir/validate/policy"
@@ -223,5 +224,30 @@ func testZeroByteOfATerminalStopsNoQueue(t *testing.T, w *world) {
 	}
 	if n := w.count(t, "SELECT count(*) FROM claims WHERE operator = $1", "ma\uFFFDrie"); n != 1 {
 		t.Fatal("the claim is not credited under what can be stored of its operator")
+	}
+}
+
+// TestUploadOfManyLinesIsStoredWhole: more lines than go in one statement, the first of
+// them held already.
+func TestUploadOfManyLinesIsStoredWhole(t *testing.T) {
+	onEachStore(t, testUploadOfManyLinesIsStoredWhole)
+}
+
+func testUploadOfManyLinesIsStoredWhole(t *testing.T, w *world) {
+	const n = entriesAtOnce + 80
+	d := w.enrolled(t, "T-1")
+	for i := range n {
+		d.record(t, ledger.KindTraining, ledger.TrainingBody{On: i%2 == 0, Operator: "marie"})
+	}
+	d.send(t, 1, 7)
+	ack, a := d.send(t, 1, n)
+	if ack.Position != d.head(n) || len(a.Exceptions) != 0 {
+		t.Fatalf("%+v, exceptions %+v", ack.Position, a.Exceptions)
+	}
+	for seq := range int64(n) {
+		var line []byte
+		if err := w.Reader().QueryRow("SELECT line FROM entries WHERE terminal = 'T-1' AND epoch = 1 AND seq = $1", seq+1).Scan(&line); err != nil || string(line) != d.lines[seq] {
+			t.Fatalf("entry %d: %v", seq+1, err)
+		}
 	}
 }
