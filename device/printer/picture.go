@@ -9,6 +9,7 @@ import (
 	"image/draw"
 	"image/png"
 	"io"
+	"sync"
 
 	"github.com/boombuler/barcode/datamatrix"
 	"golang.org/x/image/font"
@@ -16,7 +17,7 @@ import (
 	"golang.org/x/image/font/gofont/gomonobold"
 	"golang.org/x/image/font/opentype"
 	"golang.org/x/image/math/fixed"
-	"rsc.io/qr"
+	"rsc.io/qr/coding"
 
 	xdraw "golang.org/x/image/draw"
 )
@@ -114,12 +115,38 @@ type modules struct {
 // the code is drawn between the durable claim and the printer's first byte, and weighing all eight
 // takes milliseconds here and tens of them on a small board.
 func qrModules(data string) (modules, error) {
-	c, err := qr.Encode(data, qr.M)
-	if err != nil {
-		return modules{}, err
+	var text coding.Encoding = coding.String(data)
+	for _, denser := range []coding.Encoding{coding.Num(data), coding.Alpha(data)} {
+		if denser.Check() == nil {
+			text = denser
+			break
+		}
 	}
-	return modules{c.Size, c.Size, c.Black}, nil
+	for v := coding.Version(coding.MinVersion); v <= coding.MaxVersion; v++ {
+		if text.Bits(v) > v.DataBytes(coding.M)*8 {
+			continue
+		}
+		plan, err := qrPlans[v]()
+		if err != nil {
+			return modules{}, err
+		}
+		c, err := plan.Encode(text)
+		if err != nil {
+			return modules{}, err
+		}
+		return modules{c.Size, c.Size, c.Black}, nil
+	}
+	return modules{}, errors.New("too long for any")
 }
+
+// qrPlans lay out the symbols of each version, each once: doing it anew took more than
+// half of what a code takes between the durable payment and the first byte.
+var qrPlans = func() (plans [coding.MaxVersion + 1]func() (*coding.Plan, error)) {
+	for v := range plans {
+		plans[v] = sync.OnceValues(func() (*coding.Plan, error) { return coding.NewPlan(coding.Version(v), coding.M, 0) })
+	}
+	return plans
+}()
 
 func dataMatrixModules(data string) (modules, error) {
 	c, err := datamatrix.Encode(data)

@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"bytes"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -129,7 +128,7 @@ func scan(row []driver.Value, into ...any) error {
 		case *[]byte:
 			switch v := v.(type) {
 			case []byte:
-				*to, ok = bytes.Clone(v), true
+				*to, ok = v, true // the driver makes each row its own
 			case string:
 				*to, ok = []byte(v), true
 			}
