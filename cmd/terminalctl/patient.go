@@ -466,7 +466,7 @@ func space(path string) (health.Space, error) {
 	if err := unix.Statfs(path, &s); err != nil {
 		return health.Space{}, &fs.PathError{Op: "statfs", Path: path, Err: err}
 	}
-	out := health.Space{Free: int64(s.Bavail) * s.Bsize, Total: int64(s.Blocks) * s.Bsize, Files: -1}
+	out := health.Space{Free: int64(s.Bavail) * int64(s.Bsize), Total: int64(s.Blocks) * int64(s.Bsize), Files: -1}
 	if s.Files > 0 {
 		out.Files = int64(s.Ffree)
 	}
