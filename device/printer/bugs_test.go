@@ -55,13 +55,7 @@ func TestOneWayPrinterIsAskedThreeTimesAndNeverAgain(t *testing.T) {
 // TestTalkativePrinterNeverStalls has a printer that takes no data while nobody takes its
 // own, which is one reading of raspberrypi/linux#957.
 func TestTalkativePrinterNeverStalls(t *testing.T) {
-	paper := newPeer(t)
-	hold, err := OpenPort(paper.path, 115200, NoFlow) // or the far end reads an error until the device opens it
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer hold.Close()
-	go paper.listen(func(b []byte) {
+	paper := answering(t, func(paper *peer, b []byte) {
 		for range 30 { // 120 bytes of automatic status for each read; its own buffer has 99
 			paper.say(0x14, 0, 0, 0x0f)
 		}

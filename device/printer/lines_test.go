@@ -256,13 +256,7 @@ func TestPrinterIsSwitchedOnAndGivenItsTime(t *testing.T) {
 
 // TestXOFFWithoutXONIsForgivenAtRest: the printer was switched off and on.
 func TestXOFFWithoutXONIsForgivenAtRest(t *testing.T) {
-	paper := newPeer(t)
-	hold, err := OpenPort(paper.path, 115200, NoFlow)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer hold.Close()
-	go paper.listen(func(b []byte) {
+	paper := answering(t, func(paper *peer, b []byte) {
 		switch {
 		case bytes.HasPrefix(b, []byte{dle, 0x04}):
 			paper.say(0x12)

@@ -62,6 +62,20 @@ func (p *peer) open() *Port {
 	return port
 }
 
+// answering is a far end whose near end stays open, so that it answers from the first
+// byte on, whoever comes and goes: heed is shown each read.
+func answering(t *testing.T, heed func(p *peer, b []byte)) *peer {
+	t.Helper()
+	p := newPeer(t)
+	hold, err := OpenPort(p.path, 115200, NoFlow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = hold.Close() })
+	go p.listen(func(b []byte) { heed(p, b) })
+	return p
+}
+
 // listen keeps what comes until the line ends; each read is shown to heed first.
 func (p *peer) listen(heed func([]byte)) {
 	buf := make([]byte, 512)

@@ -15,13 +15,7 @@ import (
 // TestClearedPrinterTakesTheNextSlipThoughItNeverSaidXON: it was switched off and on after
 // its XOFF, and the queue never rests, so nothing but the clearing can end the wait.
 func TestClearedPrinterTakesTheNextSlipThoughItNeverSaidXON(t *testing.T) {
-	paper := newPeer(t)
-	hold, err := OpenPort(paper.path, 115200, NoFlow)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer hold.Close()
-	go paper.listen(func(b []byte) {
+	paper := answering(t, func(paper *peer, b []byte) {
 		switch {
 		case bytes.HasSuffix(b, clearRequest()):
 			paper.say(0x37, 0x25, 0)
@@ -72,13 +66,7 @@ func TestClearedPrinterTakesTheNextSlipThoughItNeverSaidXON(t *testing.T) {
 
 // TestXOFFIsForgivenAlsoWhenThePaperRunsLow: a printer that warns is well.
 func TestXOFFIsForgivenAlsoWhenThePaperRunsLow(t *testing.T) {
-	paper := newPeer(t)
-	hold, err := OpenPort(paper.path, 115200, NoFlow)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer hold.Close()
-	go paper.listen(func(b []byte) {
+	paper := answering(t, func(paper *peer, b []byte) {
 		switch {
 		case bytes.HasPrefix(b, []byte{dle, 0x04, 4}):
 			paper.say(0x1e)
@@ -147,13 +135,7 @@ func (s *supply) isOn() bool {
 // TestPrinterIsSwitchedOnAgainThoughWhoClearedItHasLeft: a client of the socket that breaks
 // off in the middle must not leave the counter with a printer that is off for good.
 func TestPrinterIsSwitchedOnAgainThoughWhoClearedItHasLeft(t *testing.T) {
-	paper := newPeer(t)
-	hold, err := OpenPort(paper.path, 115200, NoFlow)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer hold.Close()
-	go paper.listen(func(b []byte) {
+	paper := answering(t, func(paper *peer, b []byte) {
 		if bytes.HasPrefix(b, []byte{dle, 0x04}) {
 			paper.say(0x12)
 		}
@@ -215,14 +197,8 @@ func TestSlipThatWasClearedIsNotCalledConsumed(t *testing.T) {
 // status, looks like the answer to GS r. It comes while the slip is still on its way, whose
 // paper ends then.
 func TestByteThatCameBeforeItsQuestionIsNoProof(t *testing.T) {
-	paper := newPeer(t)
-	hold, err := OpenPort(paper.path, 115200, NoFlow)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer hold.Close()
 	begun := false
-	go paper.listen(func(b []byte) {
+	paper := answering(t, func(paper *peer, b []byte) {
 		switch {
 		case bytes.HasPrefix(b, []byte{dle, 0x04, 4}) && begun:
 			paper.say(0x72) // the roll has ended
