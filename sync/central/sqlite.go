@@ -15,6 +15,8 @@ import (
 
 	"github.com/mattn/go-sqlite3"
 	"github.com/pressly/goose/v3"
+
+	"grattoir/sync/ledger"
 )
 
 const (
@@ -233,7 +235,7 @@ func (c connector) Connect(context.Context) (driver.Conn, error) {
 			}
 		}
 		for name, value := range want {
-			if got, err := readPragma(conn, name); err != nil || got != value {
+			if got, err := ledger.ReadPragma(conn, name); err != nil || got != value {
 				return errors.Join(fmt.Errorf("PRAGMA %s is %q, must be %q", name, got, value), err)
 			}
 		}
@@ -243,16 +245,3 @@ func (c connector) Connect(context.Context) (driver.Conn, error) {
 }
 
 func (c connector) Driver() driver.Driver { return &sqlite3.SQLiteDriver{} }
-
-func readPragma(conn *sqlite3.SQLiteConn, name string) (string, error) {
-	rows, err := conn.Query("PRAGMA "+name, nil)
-	if err != nil {
-		return "", err
-	}
-	defer rows.Close()
-	values := make([]driver.Value, len(rows.Columns()))
-	if err := rows.Next(values); err != nil {
-		return "", err
-	}
-	return fmt.Sprint(values[0]), nil
-}

@@ -123,7 +123,7 @@ func (s withPragmas) Connect(ctx context.Context) (driver.Conn, error) {
 		if _, err := conn.Exec("PRAGMA "+name+" = "+want, nil); err != nil {
 			return nil, errors.Join(fmt.Errorf("PRAGMA %s: %w", name, err), conn.Close())
 		}
-		if got, err := readPragma(conn, name); err != nil || got != want {
+		if got, err := ReadPragma(conn, name); err != nil || got != want {
 			return nil, errors.Join(fmt.Errorf("PRAGMA %s is %q, must be %q", name, got, want), err, conn.Close())
 		}
 	}

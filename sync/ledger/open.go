@@ -242,7 +242,7 @@ func (c connector) Connect(context.Context) (driver.Conn, error) {
 			if name == "synchronous" && c.hooks.synchronous != "" {
 				continue
 			}
-			if got, err := readPragma(conn, name); err != nil || got != want {
+			if got, err := ReadPragma(conn, name); err != nil || got != want {
 				return fmt.Errorf("PRAGMA %s is %q, must be %q: %w", name, got, want, errors.Join(err, ErrNotWritable))
 			}
 		}
@@ -268,7 +268,9 @@ func (h hooks) query() (q string) {
 
 func (c connector) Driver() driver.Driver { return &sqlite3.SQLiteDriver{} }
 
-func readPragma(conn *sqlite3.SQLiteConn, name string) (string, error) {
+// ReadPragma is what a connection has for a pragma, as text. Whoever opens a file sets its
+// pragmas and reads them back: SQLite passes over what it does not know without a word.
+func ReadPragma(conn *sqlite3.SQLiteConn, name string) (string, error) {
 	rows, err := conn.Query("PRAGMA "+name, nil)
 	if err != nil {
 		return "", err

@@ -214,7 +214,7 @@ func (s salvager) Connect(context.Context) (driver.Conn, error) {
 		}
 		dsn := (&url.URL{Scheme: "file", Path: abs, RawQuery: mode + "&_query_only=1&_busy_timeout=5000"}).String()
 		conn, err := (&sqlite3.SQLiteDriver{ConnectHook: func(c *sqlite3.SQLiteConn) error {
-			_, err := readPragma(c, "schema_version") // opening alone looks at nothing
+			_, err := ReadPragma(c, "schema_version") // opening alone looks at nothing
 			return err
 		}}).Open(dsn)
 		if err == nil {
