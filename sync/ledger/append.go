@@ -45,10 +45,10 @@ func (l *Ledger) write(ctx context.Context, act func(ctx context.Context, w *wri
 	if w.seq == l.seq {
 		return nil
 	}
-	l.seq, l.prev = w.seq, w.prev
-	if l.counts.Oldest.IsZero() {
+	if l.seq == l.counts.Acked { // by the place, not by a zero time: a lost clock writes that too
 		l.counts.Oldest = w.oldest.Device
 	}
+	l.seq, l.prev = w.seq, w.prev
 	close(l.changed)
 	l.changed = make(chan struct{})
 	return nil

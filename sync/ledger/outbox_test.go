@@ -22,7 +22,7 @@ func ackAt(t testing.TB, l *Ledger, seq int64, at time.Time) wire.Ack {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return wire.Ack{Terminal: "T-1", Position: p, Time: at, AllowanceClaims: 100, AllowanceMinor: 1_000_000}
+	return wire.Ack{Terminal: "T-1", Position: p, Time: at, AllowanceClaims: 100, AllowanceMinor: 1_000_000_00}
 }
 
 func acked(t testing.TB, l *Ledger) int64 {
@@ -331,4 +331,21 @@ func TestKilledWhileStoringTheFeedHasItsItemsExactlyUpToTheCursor(t *testing.T) 
 		}
 		return cursor / 2
 	})
+}
+
+// TestOldestUnsentIsTheSameAfterARestart: also when the clock was lost at that entry.
+func TestOldestUnsentIsTheSameAfterARestart(t *testing.T) {
+	clock := time.Time{}
+	opt := options(t.TempDir())
+	opt.Moment = func() Moment { return Moment{Boot: "b", Device: clock} }
+	l := openTest(t, opt)
+	for n := range 2 {
+		record(t, l, claim(t, n))
+		clock = noon
+	}
+	kept := must(l.Unsent(context.Background()))
+	l = reopen(t, l)
+	if read := must(l.Unsent(context.Background())); read != kept || !read.Oldest.IsZero() {
+		t.Fatalf("kept %+v, read again %+v", kept, read)
+	}
 }
