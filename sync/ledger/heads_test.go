@@ -62,7 +62,12 @@ func (s signers) sign(text []byte) ([]byte, error) {
 // ack has central countersign an entry.
 func (s signers) ack(t testing.TB, l *Ledger, seq int64, at time.Time) {
 	t.Helper()
-	a := ackAt(t, l, seq, at)
+	s.acks(t, l, ackAt(t, l, seq, at))
+}
+
+// acks signs an acknowledgement and gives it to the ledger.
+func (s signers) acks(t testing.TB, l *Ledger, a wire.Ack) {
+	t.Helper()
 	signed, err := note.Sign(&note.Note{Text: a.Text()}, s.central)
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ func ackAt(t testing.TB, l *Ledger, seq int64, at time.Time) wire.Ack {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return wire.Ack{Terminal: "T-1", Position: p, Time: at, AllowanceClaims: 100, AllowanceMinor: 1_000_000_00}
+	return wire.Ack{Terminal: "T-1", Position: p, Time: at, AllowanceClaims: 100, AllowanceMinor: 1_000_000}
 }
 
 func acked(t testing.TB, l *Ledger) int64 {
