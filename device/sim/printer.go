@@ -70,6 +70,8 @@ type Pulse struct {
 	On, Off  time.Duration
 	RealTime bool // by DLE DC4, not from the receive buffer
 	At       time.Time
+	Slips    int // cut before it
+	Lines    int // on the paper since
 }
 
 // Printer is a simulated ESC/POS receipt printer on a pty, plugged in and switched

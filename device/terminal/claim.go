@@ -139,6 +139,7 @@ func (t *Terminal) Pay(ctx context.Context, id string, c Confirmed) (View, error
 		if v.Linked, err = t.identify(ctx, operator, v.Verdict.Needs, c, []View{v}); err != nil {
 			return v, err
 		}
+		t.owe(v.ID)
 		t.commit(ctx, &v, operator)
 	}
 	t.change(func(st *State) { st.View = v })

@@ -80,7 +80,9 @@ type Printer interface {
 	// Print prints the slip of a receipt and returns the level reached. Held means that
 	// a fault came before the first byte: nothing was sent, the same copy may be tried
 	// again. Watch is told what holds the job meanwhile, and nil when it goes on.
-	Print(ctx context.Context, r validate.Receipt, watch func(*Fault)) (validate.PrintState, error)
+	// Drawer asks for the cash drawer at the printer's socket, where there is one, to be opened
+	// before the slip's first byte; with a slip that is held it stays shut.
+	Print(ctx context.Context, r validate.Receipt, drawer bool, watch func(*Fault)) (validate.PrintState, error)
 	// PrintClosing prints the slip of a closing, as Print does.
 	PrintClosing(ctx context.Context, c validate.Closing) (validate.PrintState, error)
 	// Changed is closed at the next change of Ready or Warning.
@@ -177,6 +179,7 @@ type Terminal struct {
 	mu      sync.Mutex // guards what follows
 	state   State
 	changed chan struct{}
+	owed    owed
 }
 
 // State is what screens show, whole.
