@@ -279,4 +279,5 @@ func (p *Printer) statusChange() []byte {
 func (p *Printer) kick(k Pulse) {
 	k.At, k.Slips, k.Lines = time.Now(), len(p.slips), len(p.lines)
 	p.pulses = append(p.pulses, k)
+	p.changed.Broadcast()
 }
