@@ -147,7 +147,7 @@ func (d *daemon) openBlocks(ctx context.Context) (err error) {
 
 func (d *daemon) openLink(ctx context.Context) (err error) {
 	faults := func() []string { return faultCodes(d.counter, d.team.late(ctx)) }
-	if d.link, err = newLink(d.config, d.trust, d.book, d.blocks, d.team.records(), faults, outside{}, d.log); err != nil {
+	if d.link, err = newLink(d.config, d.trust, d.book, d.blocks, d.team.records(), faults, outside{step: crashStep()}, d.log); err != nil {
 		return err
 	}
 	d.rules, err = newLimits(d.config, d.trust, d.trusted, d.log)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"grattoir/validate"
@@ -13,6 +14,9 @@ import (
 // never waits for it. At the end, slips that were never begun are stored as held, so
 // that the next run prints them as originals.
 func (t *Terminal) Run(ctx context.Context) {
+	var asked sync.WaitGroup
+	asked.Go(func() { t.heed(ctx) }) // beside the printing, which paper can hold up
+	defer asked.Wait()
 	for ctx.Err() == nil {
 		printerChanged := t.opt.Printer.Changed()
 		t.printAll(ctx)

@@ -49,6 +49,7 @@ var migrations = [][]string{
 		PRIMARY KEY(epoch, seq)) STRICT, WITHOUT ROWID`,
 	},
 	closingTables,
+	rightsTables,
 }
 
 // runSteps brings a file of one schema version to that of the last step.
