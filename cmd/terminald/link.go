@@ -127,6 +127,11 @@ func (l *link) Standing(ctx context.Context, o validate.Opened) (terminal.Standi
 			s.Right = validate.RightOwner
 		}
 	}
+	ticket, err := l.book.TicketState(ctx, o.Code.Game, o.Code.Pack, o.Code.Number)
+	if err != nil {
+		return s, err
+	}
+	s.Pack = s.Pack.OfTicket(ticket)
 	s.Closed = closedOn(l.up.Listed(), o.Code)
 	s.PaidElsewhere, err = l.book.PaidElsewhere(ctx, o.Key())
 	return s, err

@@ -629,7 +629,7 @@ func testPacksMoveInOrderOnly(t *testing.T, w *world) {
 	if err != nil || len(runs) != 2 || runs[0].Last != 14 || runs[1].First != 15 || runs[1].Last != 16 || runs[1].Owner != "T-2" || runs[1].Epoch != 1 {
 		t.Fatalf("%+v: %v", runs, err)
 	}
-	list, err := w.Packs(ctx, "399")
+	list, err := w.Packs(ctx, PackFilter{GameCode: "399"})
 	if err != nil || len(list) != 7 || list[0].State != validate.PackDelivered || list[2].State != validate.PackActive {
 		t.Fatalf("%+v: %v", list, err)
 	}

@@ -48,6 +48,7 @@ var migrations = [][]string{
 		PRIMARY KEY(epoch, seq)) STRICT, WITHOUT ROWID`,
 	},
 	closingTables,
+	packLifeTables,
 }
 
 // runSteps brings a file of one schema version to that of the last step.

@@ -151,6 +151,10 @@ type FeedItem struct {
 	Paid *PaidItem `json:"paid,omitempty"`
 
 	Reversal *ReversalItem `json:"reversal,omitempty"`
+
+	Tickets    *TicketsItem    `json:"tickets,omitempty"`
+	Suspension *SuspensionItem `json:"suspension,omitempty"`
+	Message    *MessageItem    `json:"message,omitempty"`
 }
 
 // FeedKind says what an item is about.
