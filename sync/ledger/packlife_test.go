@@ -76,8 +76,8 @@ func TestActivationIsRefusedWhereThePackIsNotOursToSell(t *testing.T) {
 			t.Errorf("pack %d: %v", pack, err)
 		}
 	}
-	if _, err := l.Activate(ctx, "00399", 10, "", validate.Scanned); err == nil {
-		t.Error("nobody activated a pack")
+	if _, err := l.Activate(ctx, "00399", 10, "ma\"rie", validate.Scanned); err == nil {
+		t.Error("a name that no operator has")
 	}
 	if l.Head() != head {
 		t.Error("a refusal wrote an entry")
