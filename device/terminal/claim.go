@@ -80,6 +80,9 @@ func (t *Terminal) judge(ctx context.Context, v View) View {
 	t.opt.Log.Info("checked", "ticket", v.Code, "outcome", v.Verdict.Outcome, "reason", v.Verdict.Reason, "stage", v.Stage, "detail", v.Detail, "entered", v.Entered)
 	t.change(func(st *State) { st.View = v })
 	t.opt.Step("shown")
+	if v.Verdict.Outcome == validate.Pay {
+		t.opt.Ledger.Prepare(t.claim(v, "")) // while the clerk counts the money
+	}
 	return v
 }
 
@@ -144,6 +147,7 @@ func (t *Terminal) Pay(ctx context.Context, id string, c Confirmed) (View, error
 		if v.Linked, err = t.identify(ctx, operator, v.Verdict.Needs, c, []View{v}); err != nil {
 			return v, err
 		}
+		t.owe(v.ID)
 		t.commit(ctx, &v, operator)
 	}
 	t.change(func(st *State) { st.View = v })

@@ -84,7 +84,7 @@ func (t *Terminal) printOne(ctx context.Context, r validate.Receipt) bool {
 	}
 	t.show(r, nil)
 	t.opt.Step("sending")
-	state, err := t.opt.Printer.Print(ctx, r, func(f *Fault) { t.hold(r, f) })
+	state, err := t.opt.Printer.Print(ctx, r, t.opens(r), func(f *Fault) { t.hold(r, f) })
 	t.opt.Step("sent")
 	if err != nil {
 		t.opt.Log.Warn("slip", "seq", r.Number.Seq, "state", state, "err", err)
@@ -93,6 +93,37 @@ func (t *Terminal) printOne(ctx context.Context, r validate.Receipt) bool {
 		return false // stopping: the next start treats it like a power cut
 	}
 	return t.mark(ctx, r, state)
+}
+
+// owed is the drawer's opening that a payment is still owed. One act opens it once, however
+// many tickets it pays.
+type owed struct {
+	claims []string
+	since  time.Time
+}
+
+// drawerPatience is how long after the payment its slip may still open the drawer. Later, once
+// paper is found or another slip is out, nobody may be at the till.
+const drawerPatience = 10 * time.Second
+
+// owe lets the slip of a payment open the drawer. It comes before the claim is recorded:
+// the slip may be under way as soon as it is. A claim of an earlier run is never owed.
+func (t *Terminal) owe(claims ...string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.owed = owed{claims, time.Now()}
+}
+
+// opens says whether a slip opens the drawer, and counts it as opened.
+func (t *Terminal) opens(r validate.Receipt) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !slices.Contains(t.owed.claims, r.ID) {
+		return false
+	}
+	fresh := time.Since(t.owed.since) < drawerPatience
+	t.owed = owed{}
+	return fresh
 }
 
 // begin makes durable, before the first byte, what a crash from now on must find: that

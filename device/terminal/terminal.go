@@ -39,6 +39,8 @@ type Ledger interface {
 	Paid(ctx context.Context, t validate.TicketKey) (*validate.Receipt, error)
 	// Round is the ticket's accepted reversals so far; a claim above 0 needs central's grant.
 	Round(ctx context.Context, t validate.TicketKey) (int, error)
+	// Prepare is told of a claim that may be recorded next. It commits nothing.
+	Prepare(c validate.Claim)
 	// Record commits a claim. When it returns nil the claim is durable.
 	Record(ctx context.Context, c validate.Claim) (validate.Receipt, error)
 	// Unprinted lists claims in the states sending and held, oldest first.
@@ -80,7 +82,9 @@ type Printer interface {
 	// Print prints the slip of a receipt and returns the level reached. Held means that
 	// a fault came before the first byte: nothing was sent, the same copy may be tried
 	// again. Watch is told what holds the job meanwhile, and nil when it goes on.
-	Print(ctx context.Context, r validate.Receipt, watch func(*Fault)) (validate.PrintState, error)
+	// Drawer asks for the cash drawer at the printer's socket, where there is one, to be opened
+	// before the slip's first byte; with a slip that is held it stays shut.
+	Print(ctx context.Context, r validate.Receipt, drawer bool, watch func(*Fault)) (validate.PrintState, error)
 	// PrintClosing prints the slip of a closing, as Print does.
 	PrintClosing(ctx context.Context, c validate.Closing) (validate.PrintState, error)
 	// Changed is closed at the next change of Ready or Warning.
@@ -170,6 +174,7 @@ type Terminal struct {
 	begun    map[validate.EntryNumber]bool                // given to the printer in this run
 	unmarked map[validate.EntryNumber]validate.PrintState // out, but not stored as such
 	unsure   map[validate.EntryNumber]bool                // may not have come out, and no copy was asked for
+	looked   bool                                         // for those of earlier runs
 
 	closings []validate.Closing // slips of closings that wait, guarded by mu
 
@@ -178,6 +183,7 @@ type Terminal struct {
 	mu      sync.Mutex // guards what follows
 	state   State
 	changed chan struct{}
+	owed    owed
 }
 
 // State is what screens show, whole.
@@ -302,12 +308,8 @@ func (t *Terminal) refresh(ctx context.Context) {
 // until another copy is asked for, however many payments come after it: a slip can turn
 // out to be lost long after its customer's turn.
 func (t *Terminal) unsureSlips(ctx context.Context) []validate.EntryNumber {
-	list, err := t.opt.Ledger.Last(ctx, 10)
-	t.say("cannot read the newest payments", err)
-	for _, r := range list {
-		if r.Print == validate.Unknown {
-			t.unsure[r.Number] = true
-		}
+	if !t.looked {
+		t.lookBack(ctx)
 	}
 	var unsure []validate.EntryNumber
 	for n := range t.unsure {

@@ -189,6 +189,9 @@ func fillReversal(r *validate.Reversal, e Entry) error {
 // Round is the round in which the ticket would be paid now: its accepted reversals so
 // far. A claim of a round above 0 needs a grant from central.
 func (l *Ledger) Round(ctx context.Context, t validate.TicketKey) (int, error) {
+	if any, err := l.claimed(ctx, l.read, t); err != nil || !any {
+		return 0, err
+	}
 	return roundOf(ctx, l.read, t)
 }
 

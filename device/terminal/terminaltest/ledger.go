@@ -137,6 +137,9 @@ func (l *Ledger) Paid(_ context.Context, t validate.TicketKey) (*validate.Receip
 	return found, nil
 }
 
+// Prepare does nothing.
+func (l *Ledger) Prepare(validate.Claim) {}
+
 // Record commits a claim: the same id again gets the first receipt, another claim of
 // the ticket and round ErrPaid. The secret is not kept.
 func (l *Ledger) Record(_ context.Context, c validate.Claim) (validate.Receipt, error) {

@@ -17,6 +17,7 @@ type Printer struct {
 	warning  *terminal.Fault
 	paused   bool
 	level    validate.PrintState
+	opened   []string // claims whose slip opened the drawer
 	slips    []validate.Receipt
 	closings []validate.Closing
 	changed  chan struct{} // closed at every change of the above
@@ -121,6 +122,13 @@ func (p *Printer) PrintClosing(_ context.Context, c validate.Closing) (validate.
 	return p.level, nil
 }
 
+// Opened lists the claims whose slip opened the drawer.
+func (p *Printer) Opened() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.opened)
+}
+
 // Closings lists the slips of closings, in their order.
 func (p *Printer) Closings() []validate.Closing {
 	p.mu.Lock()
@@ -130,7 +138,7 @@ func (p *Printer) Closings() []validate.Closing {
 
 // Print keeps the slip. A fault at its beginning gives Held: nothing was sent. A pause
 // or a fault later is waited for; when ctx ends in it nobody can tell: Unknown.
-func (p *Printer) Print(ctx context.Context, r validate.Receipt, watch func(*terminal.Fault)) (validate.PrintState, error) {
+func (p *Printer) Print(ctx context.Context, r validate.Receipt, drawer bool, watch func(*terminal.Fault)) (validate.PrintState, error) {
 	if f := p.Ready(); f != nil {
 		return validate.Held, fmt.Errorf("printer fault %s: nothing was sent", f.Code)
 	}
@@ -141,6 +149,9 @@ func (p *Printer) Print(ctx context.Context, r validate.Receipt, watch func(*ter
 		if fault == nil && !p.paused {
 			level := p.level
 			p.slips = append(p.slips, r)
+			if drawer {
+				p.opened = append(p.opened, r.ID)
+			}
 			close(p.changed)
 			p.changed = make(chan struct{})
 			p.mu.Unlock()
