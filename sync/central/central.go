@@ -63,6 +63,9 @@ type Central struct {
 	blocks   map[validate.BlockID]*openBlock
 	replaced []*manifest.Block // by a higher serial
 
+	touchedMu sync.Mutex
+	touched   map[packKey]bool // packs with new claims, see SettleDue
+
 	feed *bell
 	stop context.CancelFunc
 	done sync.WaitGroup

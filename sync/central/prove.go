@@ -238,6 +238,9 @@ func (in *intake) credit(ctx context.Context, l line, r right) (proof, error) {
 		err := once(in.tx.ExecContext(ctx, `INSERT INTO claims(block_id, pack, ticket, round, claim, terminal, epoch, seq, tier, amount_minor, currency, operator, paid, received)
 			VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT(block_id, pack, ticket, round) DO NOTHING`, c.Block[:], c.Pack, c.Ticket, c.Round,
 			plain(c.Claim), in.who.name, in.epoch, l.seq, c.Tier, c.AmountMinor, plain(c.Currency), plain(c.Operator), plain(l.entry.Time), in.now))
+		if err == nil {
+			in.paid[packKey{c.Block, c.Pack}] = true
+		}
 		if !errors.Is(err, errAgain) {
 			return p, err
 		}

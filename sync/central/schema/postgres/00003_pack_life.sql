@@ -5,7 +5,7 @@ ALTER TABLE packs ADD COLUMN IF NOT EXISTS settled TEXT NOT NULL DEFAULT '';
 ALTER TABLE packs ADD COLUMN IF NOT EXISTS settled_by TEXT NOT NULL DEFAULT '';
 ALTER TABLE packs ADD COLUMN IF NOT EXISTS was TEXT NOT NULL DEFAULT '';
 UPDATE packs SET activated = changed WHERE state IN ('active', 'settled') AND activated = '';
-CREATE INDEX IF NOT EXISTS packs_activated ON packs(state, activated);
+CREATE INDEX IF NOT EXISTS packs_activated ON packs(block_id, state, activated);
 
 CREATE TABLE IF NOT EXISTS pack_tickets(
   block_id BYTEA NOT NULL,

@@ -6,7 +6,7 @@ ALTER TABLE packs ADD COLUMN settled TEXT NOT NULL DEFAULT '';
 ALTER TABLE packs ADD COLUMN settled_by TEXT NOT NULL DEFAULT '';
 ALTER TABLE packs ADD COLUMN was TEXT NOT NULL DEFAULT '';
 UPDATE packs SET activated = changed WHERE state IN ('active', 'settled');
-CREATE INDEX packs_activated ON packs(state, activated);
+CREATE INDEX packs_activated ON packs(block_id, state, activated);
 
 -- Single tickets of a pack that are stolen or were returned: runs of each state, in order
 -- and apart. A ticket can be both, for what was returned can be stolen.
