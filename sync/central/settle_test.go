@@ -22,7 +22,9 @@ func (w *world) settled(t *testing.T) map[uint32]string {
 	return by
 }
 
-func TestPacksSettleAfterTheirDaysOnSale(t *testing.T) { onEachStore(t, testPacksSettleAfterTheirDaysOnSale) }
+func TestPacksSettleAfterTheirDaysOnSale(t *testing.T) {
+	onEachStore(t, testPacksSettleAfterTheirDaysOnSale)
+}
 
 func testPacksSettleAfterTheirDaysOnSale(t *testing.T, w *world) {
 	d := newDesk(t, w, "T-1")
