@@ -71,6 +71,9 @@ type Central struct {
 	// patience is how long a claim waits for a pack's owner.
 	patience time.Duration
 
+	touchedMu sync.Mutex
+	touched   map[packKey]bool // packs with new claims, see SettleDue
+
 	// committed is called between an upload's commit and its answer. Tests stop there.
 	committed func()
 }

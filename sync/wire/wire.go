@@ -152,6 +152,10 @@ type FeedItem struct {
 
 	Reversal *ReversalItem `json:"reversal,omitempty"`
 	Hold     *HoldItem     `json:"hold,omitempty"`
+
+	Tickets    *TicketsItem    `json:"tickets,omitempty"`
+	Suspension *SuspensionItem `json:"suspension,omitempty"`
+	Message    *MessageItem    `json:"message,omitempty"`
 }
 
 // FeedKind says what an item is about.
