@@ -204,6 +204,12 @@ func TestKeysFromBeforeTheirHistoryAreKept(t *testing.T) {
 	d := w.enrolled(t, "T-1")
 	w.exec(t, "DROP TABLE device_keys")
 	w.exec(t, "DROP TABLE counters")
+	for _, column := range []string{"frozen", "frozen_at", "recover_epoch", "runs", "renewal_key"} {
+		w.exec(t, "ALTER TABLE terminals DROP COLUMN "+column)
+	}
+	for _, table := range []string{"certificates", "strays", "revocations"} {
+		w.exec(t, "DROP TABLE "+table)
+	}
 	w.exec(t, "DELETE FROM goose_db_version WHERE version_id >= 5")
 	if err := w.Close(); err != nil {
 		t.Fatal(err)

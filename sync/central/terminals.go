@@ -184,9 +184,11 @@ type caller struct {
 func (c *Central) identify(ctx context.Context, cert *x509.Certificate) (caller, error) {
 	name := cert.Subject.CommonName
 	var state TerminalState
-	var reason, serial string
+	var reason string
+	var good int
 	var spki []byte
-	err := c.store.reader().QueryRowContext(ctx, "SELECT state, reason, cert_serial, public_key FROM terminals WHERE name = $1", name).Scan(&state, &reason, &serial, &spki)
+	err := c.store.reader().QueryRowContext(ctx, `SELECT (SELECT count(*) FROM certificates WHERE terminal = $1 AND serial = $2), state, reason, public_key
+		FROM terminals WHERE name = $1`, name, cert.SerialNumber.Text(16)).Scan(&good, &state, &reason, &spki)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return caller{}, wireError(wire.KindForbidden, "terminal %.64q is not known here: enrol it", name)
@@ -194,8 +196,8 @@ func (c *Central) identify(ctx context.Context, cert *x509.Certificate) (caller,
 		return caller{}, err
 	case state == Suspended:
 		return caller{}, wireError(wire.KindForbidden, "terminal %s is suspended: %s", name, reason)
-	case state != Enrolled || serial != cert.SerialNumber.Text(16):
-		return caller{}, wireError(wire.KindForbidden, "terminal %s has a newer certificate than this one: enrol this device again", name)
+	case state != Enrolled || good == 0:
+		return caller{}, wireError(wire.KindForbidden, "this certificate of terminal %s is no longer good, another device was enrolled: enrol this one again", name)
 	}
 	key, err := parseKey(spki)
 	return caller{name, key}, err

@@ -45,14 +45,7 @@ func joinReal(t *testing.T) *realLink {
 	t.Cleanup(func() { _ = c.Close() })
 	r := &realLink{real: c, link: &link{fake: &fake{t: t}, blocks: make(chan struct{}, 9), net: newPipes()}}
 	r.seal(t, filepath.Join(dir, "sealed.manifest"))
-	s := &http.Server{Handler: c.API(), ErrorLog: log.New(io.Discard, "", 0)}
-	var done sync.WaitGroup
-	done.Go(func() { _ = s.Serve(tls.NewListener(r.net, c.TLSConfig())) })
-	t.Cleanup(func() {
-		c.EndPolls()
-		_ = s.Close()
-		done.Wait()
-	})
+	serveReal(t, c, r.net)
 	code, err := c.AddTerminal(t.Context(), "T-1")
 	if err != nil {
 		t.Fatal(err)
@@ -69,6 +62,18 @@ func joinReal(t *testing.T) *realLink {
 	t.Cleanup(func() { _ = r.ledger.Close() })
 	r.opt = Options{Identity: id, Ledger: r.ledger, Blocks: BlockStore{Dir: filepath.Join(dir, "manifests"), Quota: 1 << 30}, Dial: r.net.Dial, OnBlocks: func() { r.blocks <- struct{}{} }}
 	return r
+}
+
+// serveReal has a central answer on pipes until the test ends.
+func serveReal(t *testing.T, c *central.Central, net *pipes) {
+	s := &http.Server{Handler: c.API(), ErrorLog: log.New(io.Discard, "", 0)}
+	var done sync.WaitGroup
+	done.Go(func() { _ = s.Serve(tls.NewListener(net, c.TLSConfig())) })
+	t.Cleanup(func() {
+		c.EndPolls()
+		_ = s.Close()
+		done.Wait()
+	})
 }
 
 // seal publishes a block of ten packs from pack 10 on.

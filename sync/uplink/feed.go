@@ -23,7 +23,7 @@ func (u *Uplink) hear(ctx context.Context) (rest, error) {
 	asked := u.opt.Now()
 	path := fmt.Sprintf("%s?after=%d&wait=%d", wire.PathFeed, cursor, wire.MaxFeedWait)
 	var f wire.Feed
-	if err := u.client.get(ctx, wire.MaxFeedWait*time.Second+requestTimeout, path, &f); err != nil {
+	if err := u.client().get(ctx, wire.MaxFeedWait*time.Second+requestTimeout, path, &f); err != nil {
 		return rest{}, err
 	}
 	if len(f.Items) > wire.MaxFeed {

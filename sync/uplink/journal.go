@@ -52,13 +52,13 @@ func (j *journal) step(ctx context.Context) (rest, error) {
 
 // upload sends one run and stores central's acknowledgement of it.
 func (j *journal) upload(ctx context.Context, from int64, lines []string, to wire.Position) error {
-	signature, err := j.id.Sign([]byte(wire.HeadText(j.id.Terminal, to)))
+	signature, err := j.me().Sign([]byte(wire.HeadText(j.me().Terminal, to)))
 	if err != nil {
 		return err
 	}
 	message := wire.Upload{Protocol: wire.Protocol, Epoch: to.Epoch, From: from, Lines: lines, To: to, Signature: base64.StdEncoding.EncodeToString(signature)}
 	var a wire.UploadAnswer
-	if err := j.client.post(ctx, wire.PathJournal, message, &a); err != nil {
+	if err := j.client().post(ctx, wire.PathJournal, message, &a); err != nil {
 		return err
 	}
 	ack, err := j.openAck(a.Acked)

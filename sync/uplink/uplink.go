@@ -13,9 +13,11 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
@@ -98,6 +100,7 @@ const (
 	LaneHello   Lane = "hello"   // how the terminal is, to central
 
 	LaneIdentities Lane = "identities" // sealed identities of winners to central
+	LaneEnrol      Lane = "enrol"      // the certificate of a terminal that was enrolled by a file
 )
 
 // Fault is what keeps a lane from its work, in words.
@@ -160,10 +163,11 @@ const (
 
 // Uplink is the link of one terminal. It is safe for concurrent use.
 type Uplink struct {
-	opt    Options
-	id     Identity
-	client *client
-	floor  time.Time // newest signed time known before the start
+	opt      Options
+	base     *url.URL
+	identity atomic.Pointer[Identity] // the present one
+	link     atomic.Pointer[client]   // with its certificate
+	floor    time.Time                // newest signed time known before the start
 
 	fresh  chan struct{} // there is a newer snapshot
 	replan chan struct{} // packs or the region have changed: other blocks may be wanted
@@ -205,7 +209,8 @@ func New(o Options) (*Uplink, error) {
 		return nil, fmt.Errorf("uplink: blocks need a folder and a quota, not %q and %d bytes", o.Blocks.Dir, o.Blocks.Quota)
 	}
 	o.fill()
-	u := &Uplink{opt: o, id: o.Identity, fresh: make(chan struct{}, 1), replan: make(chan struct{}, 1), packs: make(chan struct{}, 1), nudge: make(chan struct{}, 1), faults: map[Lane]Fault{}}
+	u := &Uplink{opt: o, base: base, fresh: make(chan struct{}, 1), replan: make(chan struct{}, 1), packs: make(chan struct{}, 1), nudge: make(chan struct{}, 1), faults: map[Lane]Fault{}}
+	u.identity.Store(&o.Identity)
 	if u.floor, err = o.Ledger.SignedTime(context.Background()); err != nil {
 		return nil, err
 	}
@@ -218,9 +223,15 @@ func New(o Options) (*Uplink, error) {
 	if err := u.recall(context.Background()); err != nil {
 		return nil, err
 	}
-	u.client = newClient(base, o.Dial, o.Identity.tlsConfig(u.tlsTime))
+	u.link.Store(newClient(base, o.Dial, o.Identity.tlsConfig(u.tlsTime)))
 	return u, nil
 }
+
+// me is who the terminal is now: a certificate is renewed while the lanes work.
+func (u *Uplink) me() Identity { return *u.identity.Load() }
+
+// client is the way to central with the present certificate.
+func (u *Uplink) client() *client { return u.link.Load() }
 
 func (o *Options) fill() {
 	if o.Now == nil {
@@ -255,7 +266,11 @@ func (o *Options) fill() {
 // Run works until ctx ends, and returns nil then. Whatever it was doing is left so that
 // the next Run goes on with it.
 func (u *Uplink) Run(ctx context.Context) error {
-	defer u.client.close()
+	defer func() { u.client().close() }()
+	u.work(ctx, LaneEnrol, u.enrolWaiting)
+	if ctx.Err() != nil {
+		return nil
+	}
 	var lanes sync.WaitGroup
 	j, f := journal{Uplink: u, at: -1, max: firstRun}, files{Uplink: u}
 	all := map[Lane]step{LaneJournal: j.step, LaneFeed: u.hear, LaneFiles: f.step, LanePeppers: u.fetchPeppers, LaneHello: u.hello}
@@ -285,6 +300,10 @@ func (u *Uplink) work(ctx context.Context, name Lane, next step) {
 	for tries := 0; ctx.Err() == nil; {
 		r, err := next(ctx)
 		if ctx.Err() != nil {
+			return
+		}
+		if errors.Is(err, errDone) {
+			u.well(name)
 			return
 		}
 		if err == nil {
@@ -339,6 +358,9 @@ func (u *Uplink) pause(err error, tries int) time.Duration {
 	}
 	return max(d, time.Millisecond)
 }
+
+// errDone ends a lane that has nothing left to do.
+var errDone = errors.New("done")
 
 // progress is a failure after something was gained.
 type progress struct{ error }
@@ -413,7 +435,7 @@ func faultCode(err error) string {
 
 func refusalCode(k wire.Kind) string {
 	switch k {
-	case wire.KindForbidden:
+	case wire.KindForbidden, wire.KindBadCode:
 		return CodeForbidden
 	case wire.KindBusy, wire.KindInternal:
 		return CodeBusy
@@ -486,7 +508,7 @@ func (u *Uplink) Status() Status {
 	feed, err4 := u.opt.Ledger.FeedCursor(ctx)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	s := Status{Contact: u.contact, Acked: acked, Unsent: max(0, head.Seq-acked.Seq), Snapshot: snapshot, Feed: feed, Exceptions: u.exceptions, Refused: u.refused, Expires: u.id.Expires(),
+	s := Status{Contact: u.contact, Acked: acked, Unsent: max(0, head.Seq-acked.Seq), Snapshot: snapshot, Feed: feed, Exceptions: u.exceptions, Refused: u.refused, Expires: u.me().Expires(),
 		Region: u.region, Quota: u.opt.Blocks.Quota, Taken: u.folder, Missing: slices.Clone(u.missing)}
 	if u.offset != nil {
 		s.Offset, s.OffsetKnown = *u.offset, true
@@ -497,7 +519,7 @@ func (u *Uplink) Status() Status {
 	if err := errors.Join(err1, err2, err3, err4); err != nil && u.faults[LaneJournal].Code == "" {
 		s.Faults = append(s.Faults, Fault{Code: CodeStore, Lane: LaneJournal, Text: clip(err.Error(), 400), At: u.opt.Now(), Tries: 1})
 	}
-	order := []Lane{LaneJournal, LaneFeed, LaneFiles, LanePeppers, LaneIdentities, LaneHello}
+	order := []Lane{LaneEnrol, LaneJournal, LaneFeed, LaneFiles, LanePeppers, LaneIdentities, LaneHello}
 	slices.SortFunc(s.Faults, func(a, b Fault) int { return slices.Index(order, a.Lane) - slices.Index(order, b.Lane) })
 	return s
 }
@@ -523,7 +545,7 @@ func (u *Uplink) hello(ctx context.Context) (rest, error) {
 	message := wire.Hello{Protocol: wire.Protocol, Program: u.opt.Program, Head: head, Snapshot: s.Snapshot, Feed: s.Feed, Unsent: s.Unsent,
 		DeviceTime: wire.FormatTime(asked), DiskFree: free, Faults: faults}
 	var a wire.HelloAnswer
-	if err := u.client.post(ctx, wire.PathHello, message, &a); err != nil {
+	if err := u.client().post(ctx, wire.PathHello, message, &a); err != nil {
 		return rest{}, err
 	}
 	u.heard()
@@ -625,7 +647,7 @@ func (u *Uplink) openAck(signed string) (wire.Ack, error) {
 	if err != nil {
 		return a, fmt.Errorf("%w: %w", ErrSignature, err)
 	}
-	if a.Terminal != u.id.Terminal {
+	if a.Terminal != u.me().Terminal {
 		return a, fmt.Errorf("%w: an acknowledgement of terminal %.64q", ErrSignature, a.Terminal)
 	}
 	u.heardSigned(a.Time)
@@ -635,7 +657,7 @@ func (u *Uplink) openAck(signed string) (wire.Ack, error) {
 
 // openNote returns the text that central's key signed.
 func (u *Uplink) openNote(signed string) (string, error) {
-	n, err := note.Open([]byte(signed), note.VerifierList(u.id.central))
+	n, err := note.Open([]byte(signed), note.VerifierList(u.me().central...))
 	if err != nil {
 		return "", fmt.Errorf("%w: %s: %w", ErrSignature, strings.TrimSpace(excerpt([]byte(signed))), err)
 	}

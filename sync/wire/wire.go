@@ -49,6 +49,9 @@ type EnrolRequest struct {
 	Protocol int    `json:"protocol"`
 	Code     string `json:"code"` // as central printed it, once
 	CSR      string `json:"csr"`  // PEM PKCS#10 with the device's P-256 key
+	// RenewalKey is the public half, PEM, of a P-256 key that may have the device's key
+	// certified again after its certificate has ended; "" from a device that has none.
+	RenewalKey string `json:"renewal_key,omitempty"`
 }
 
 // EnrolAnswer is what a terminal keeps.
