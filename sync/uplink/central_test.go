@@ -113,7 +113,8 @@ func (r *realLink) pays(t *testing.T, c ticket.Code) {
 		t.Fatalf("pack %d is %+v %v %v", c.Pack, pack, ok, err)
 	}
 	_, err = r.ledger.Record(context.Background(), validate.Claim{ID: fmt.Sprintf("%032x", r.ledger.Head().Seq+1), Secret: c, Tier: 1, Amount: 2000, Currency: "EUR", OwnerEpoch: pack.Epoch,
-		Ticket: validate.TicketKey{Block: r.block.Header.Block, Pack: c.Pack, Number: c.Number}, Entered: validate.Scanned})
+		Ticket: validate.TicketKey{Block: r.block.Header.Block, Pack: c.Pack, Number: c.Number}, Entered: validate.Scanned,
+		Slip: validate.SlipFacts{Pack: fmt.Sprintf("%07d", c.Pack), Ticket: fmt.Sprintf("%03d", c.Number)}})
 	if err != nil {
 		t.Fatal(err)
 	}

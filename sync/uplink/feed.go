@@ -16,6 +16,11 @@ const feedPause = 5 * time.Second
 // hear asks for the next run of the status feed and stores it with its cursor. Central
 // holds the answer back until there is something to say.
 func (u *Uplink) hear(ctx context.Context) (rest, error) {
+	select {
+	case <-u.met:
+	default:
+		return rest{wake: [2]<-chan struct{}{u.met}}, nil
+	}
 	cursor, err := u.opt.Ledger.FeedCursor(ctx)
 	if err != nil {
 		return rest{}, err

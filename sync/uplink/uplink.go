@@ -8,6 +8,8 @@ package uplink
 
 import (
 	"context"
+	crand "crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -50,6 +52,9 @@ type Ledger interface {
 	// Refused is the durable code of what stops this terminal; SetRefused stores it.
 	Refused(ctx context.Context) (code string, err error)
 	SetRefused(ctx context.Context, code string) error
+	// Restore brings the journal back to what central holds, in a new epoch, and clears
+	// what is refused.
+	Restore(ctx context.Context, r ledger.Restoring) (ledger.Restored, error)
 	// SignedTime is the newest stored time that central signed, zero for none.
 	SignedTime(ctx context.Context) (time.Time, error)
 }
@@ -123,6 +128,9 @@ const (
 	CodeStore       = "C7" // the ledger or the folder of blocks cannot store
 	CodeSignature   = "C8" // not signed by central's key, or older than what is in force
 	CodeRefused     = "C9" // central refuses the request itself: update the program
+
+	CodeBehind   = "C10" // central holds more of the journal than the ledger: the card was put back
+	CodeTwoHeads = "C11" // another device has this terminal's name: a card was copied
 )
 
 // Status is how the link is.
@@ -131,7 +139,7 @@ type Status struct {
 	Faults      []Fault   // at most one for each lane, in the lanes' order; none when all work
 	Acked       wire.Position
 	Unsent      int64     // entries above the acknowledged one
-	Refused     string    // CodeForbidden or CodeStopped while nothing may be paid, durable; "" otherwise
+	Refused     string    // CodeForbidden, or a code that Stops names, while nothing may be paid, durable; "" otherwise
 	Snapshot    int64     // version in force
 	Region      string    // where the terminal stands, "" for nowhere in particular
 	Quota       int64     // bytes that manifests may take
@@ -172,7 +180,16 @@ type Uplink struct {
 	fresh  chan struct{} // there is a newer snapshot
 	replan chan struct{} // packs or the region have changed: other blocks may be wanted
 	packs  chan struct{} // packs or blocks have come, maybe with a pepper to ask for
-	nudge  chan struct{} // moved was set
+	nudge  chan struct{} // moved or agreed was set
+
+	// met is closed once central has said what it holds of the journal. A ledger that never
+	// spoke with central may be one that was made anew: it does not know what was paid, so
+	// the feed must not yet tell it what it may pay.
+	met     chan struct{}
+	metOnce sync.Once
+
+	run   string // random name of this program since its start
+	count int64  // hellos said; of that lane alone
 
 	mu         sync.Mutex // guards what follows
 	faults     map[Lane]Fault
@@ -182,6 +199,7 @@ type Uplink struct {
 	signedAt   time.Time // when, by the device's clock with its monotonic reading
 	exceptions int64
 	refused    string         // code of what stops this terminal, as the ledger keeps it
+	agreed     int64          // journal epoch that a person has agreed to, 0 for none
 	moved      *wire.Position // what central holds, when that is not what it signed for
 	listed     *wire.Snapshot // the newest accepted, in force or on its way; never changed
 	told       int64          // newest version of it that central has named
@@ -209,12 +227,18 @@ func New(o Options) (*Uplink, error) {
 		return nil, fmt.Errorf("uplink: blocks need a folder and a quota, not %q and %d bytes", o.Blocks.Dir, o.Blocks.Quota)
 	}
 	o.fill()
-	u := &Uplink{opt: o, base: base, fresh: make(chan struct{}, 1), replan: make(chan struct{}, 1), packs: make(chan struct{}, 1), nudge: make(chan struct{}, 1), faults: map[Lane]Fault{}}
+	u := &Uplink{opt: o, base: base, fresh: make(chan struct{}, 1), replan: make(chan struct{}, 1), packs: make(chan struct{}, 1), nudge: make(chan struct{}, 1), met: make(chan struct{}), faults: map[Lane]Fault{}}
 	u.identity.Store(&o.Identity)
 	if u.floor, err = o.Ledger.SignedTime(context.Background()); err != nil {
 		return nil, err
 	}
 	if u.refused, err = o.Ledger.Refused(context.Background()); err != nil {
+		return nil, err
+	}
+	if !u.floor.IsZero() { // it has spoken with central before
+		u.meet()
+	}
+	if u.run, err = randomName(); err != nil {
 		return nil, err
 	}
 	if issued := o.Identity.Issued(); issued.After(u.floor) {
@@ -226,6 +250,17 @@ func New(o Options) (*Uplink, error) {
 	u.link.Store(newClient(base, o.Dial, o.Identity.tlsConfig(u.tlsTime)))
 	return u, nil
 }
+
+func randomName() (string, error) {
+	raw := make([]byte, 16)
+	if _, err := crand.Read(raw); err != nil {
+		return "", fmt.Errorf("random number: %w", err)
+	}
+	return hex.EncodeToString(raw), nil
+}
+
+// meet lets the feed begin: central has said what it holds of the journal.
+func (u *Uplink) meet() { u.metOnce.Do(func() { close(u.met) }) }
 
 // me is who the terminal is now: a certificate is renewed while the lanes work.
 func (u *Uplink) me() Identity { return *u.identity.Load() }
@@ -320,8 +355,9 @@ func (u *Uplink) work(ctx context.Context, name Lane, next step) {
 		}
 		tries++
 		u.fail(name, err)
-		if errors.Is(err, ErrStopped) {
-			return
+		if errors.Is(err, ErrStopped) { // until a hello says that a person has agreed, or central holds something else
+			u.wait(ctx, rest{wake: [2]<-chan struct{}{u.nudge}})
+			continue
 		}
 		u.wait(ctx, rest{after: u.pause(err, tries)})
 	}
@@ -385,9 +421,7 @@ func (u *Uplink) fail(name Lane, err error) {
 	if was {
 		f.At, f.Tries = old.At, old.Tries+1
 	}
-	if stops := f.Code == CodeForbidden || f.Code == CodeStopped; stops && u.refused != f.Code && u.refused != CodeStopped {
-		u.setRefused(f.Code)
-	}
+	u.refuseLocked(f.Code)
 	if !was || old.Code != f.Code {
 		u.opt.Log.Warn("link", "lane", name, "code", f.Code, "err", err)
 	}
@@ -402,12 +436,12 @@ func (u *Uplink) setRefused(code string) {
 	}
 }
 
-// taken is called when central has taken what a stop was about: a hello lifts its
-// refusal, an upload proves that the two journals agree. Silence lifts nothing.
-func (u *Uplink) taken(code string) {
+// taken lifts central's refusal, when a hello was answered. Silence lifts nothing, and what
+// contradicts central's journal is lifted by a restore alone.
+func (u *Uplink) taken() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.refused == code {
+	if u.refused == CodeForbidden {
 		u.setRefused("")
 	}
 }
@@ -415,6 +449,12 @@ func (u *Uplink) taken(code string) {
 func faultCode(err error) string {
 	var e *wire.Error
 	switch {
+	case errors.Is(err, ErrHeadBehind):
+		return CodeBehind
+	case errors.Is(err, ErrTwoHeads):
+		return CodeTwoHeads
+	case errors.As(err, &e) && e.Kind == wire.KindFork:
+		return stopCode(e.Stop)
 	case errors.Is(err, ErrStopped):
 		return CodeStopped
 	case errors.Is(err, ErrSignature), errors.Is(err, ErrOldSnapshot), errors.Is(err, ErrBlock):
@@ -541,20 +581,29 @@ func (u *Uplink) hello(ctx context.Context) (rest, error) {
 			faults = append(faults, f.Code+"-"+string(f.Lane))
 		}
 	}
+	u.count++
+	stop, _ := stops(s.Refused)
 	asked := u.opt.Now()
 	message := wire.Hello{Protocol: wire.Protocol, Program: u.opt.Program, Head: head, Snapshot: s.Snapshot, Feed: s.Feed, Unsent: s.Unsent,
-		DeviceTime: wire.FormatTime(asked), DiskFree: free, Faults: faults}
+		DeviceTime: wire.FormatTime(asked), DiskFree: free, Faults: faults,
+		Stopped: stop, Run: u.run, Count: u.count}
 	var a wire.HelloAnswer
 	if err := u.client().post(ctx, wire.PathHello, message, &a); err != nil {
 		return rest{}, err
 	}
 	u.heard()
 	u.measure(a.Time, asked, u.opt.Now())
-	u.taken(CodeForbidden)
+	u.taken()
 	if err := u.helloAck(ctx, a); err != nil {
 		return rest{}, err
 	}
-	u.compare(head, s.Acked, a.Acked)
+	if err := u.compare(ctx, s.Acked, a.Acked); err != nil {
+		return rest{}, err
+	}
+	u.meet()
+	if a.Recover > 0 {
+		u.agree(a.Recover)
+	}
 	u.hearSnapshot(a.Snapshot)
 	if err := u.setRegion(a.Region); err != nil {
 		return rest{}, err
@@ -585,6 +634,7 @@ func (u *Uplink) helloAck(ctx context.Context, a wire.HelloAnswer) error {
 		return err
 	}
 	if err := u.storeAck(ctx, ack); errors.Is(err, ErrStopped) {
+		u.refuse(faultCode(err))
 		u.askRewind(ack.Position) // the journal's lane finds the same and stops
 		return nil
 	} else if !errors.Is(err, ledger.ErrAckEpoch) { // of the journal before a reset: its time is good all the same
@@ -598,7 +648,9 @@ func (u *Uplink) helloAck(ctx context.Context, a wire.HelloAnswer) error {
 func (u *Uplink) storeAck(ctx context.Context, a wire.Ack) error {
 	err := u.opt.Ledger.Ack(ctx, a)
 	switch {
-	case errors.Is(err, ledger.ErrAckAhead), errors.Is(err, ledger.ErrAckFork):
+	case errors.Is(err, ledger.ErrAckAhead):
+		return fmt.Errorf("%w: %w", ErrHeadBehind, err)
+	case errors.Is(err, ledger.ErrAckFork):
 		return fmt.Errorf("%w: %w", ErrStopped, err)
 	case errors.Is(err, ledger.ErrAckEpoch):
 		return fmt.Errorf("%w: %w", ErrAnswer, err)
@@ -610,15 +662,24 @@ func (u *Uplink) storeAck(ctx context.Context, a wire.Ack) error {
 
 // compare looks whether central still holds what it had signed for before it was asked,
 // and no more than there is. One that was put back to an earlier state gets the journal
-// from there again: the ledger never removes an entry.
-func (u *Uplink) compare(head, before, now wire.Position) {
+// from there again: the ledger never removes an entry. When it holds more, the ledger was
+// put back: nothing is paid from now on.
+func (u *Uplink) compare(ctx context.Context, before, now wire.Position) error {
+	head, err := u.opt.Ledger.HeadPosition(ctx) // it may have grown, and been sent, since hello was said
+	if err != nil {
+		return err
+	}
 	if now.Epoch < before.Epoch {
 		now = wire.Position{Epoch: before.Epoch}
 	}
-	lost := now.Seq < before.Seq || now.Seq == before.Seq && now.Seq > 0 && now.Hash != before.Hash
-	if lost || now.Epoch > head.Epoch || now.Seq > head.Seq {
+	more := now.Epoch > head.Epoch || now.Epoch == head.Epoch && now.Seq > head.Seq
+	if more {
+		u.refuse(CodeBehind)
+	}
+	if more || now.Seq < before.Seq || now.Seq == before.Seq && now.Seq > 0 && now.Hash != before.Hash {
 		u.askRewind(now)
 	}
+	return nil
 }
 
 // askRewind hands the journal's lane a position; the newest counts.
