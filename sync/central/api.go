@@ -65,6 +65,7 @@ func (c *Central) API() http.Handler {
 	mux.HandleFunc("POST "+wire.PathEnrol, c.serveEnrol)
 	mux.HandleFunc("POST "+wire.PathHello, c.known(c.serveHello))
 	mux.HandleFunc("POST "+wire.PathJournal, c.known(c.serveJournal))
+	mux.HandleFunc("GET "+wire.PathJournal, c.known(c.serveOwnJournal))
 	mux.HandleFunc("GET "+wire.PathFeed, c.known(c.serveFeed))
 	mux.HandleFunc("GET "+wire.PathSnapshot, c.known(c.serveSnapshot))
 	mux.HandleFunc("GET "+wire.PathBlocks+"{sha256}", c.known(c.serveBlock))

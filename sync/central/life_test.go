@@ -73,7 +73,7 @@ func testPacksLifeIsToldToEveryTerminal(t *testing.T, w *world) {
 	do(validate.PackSettled, runs, err)
 	runs, err = w.ReportStolen(ctx, "399", 10, 10)
 	do(validate.PackStolenNow, runs, err)
-	runs, err = w.Recover(ctx, "399", 10, 10)
+	runs, err = w.RecoverPacks(ctx, "399", 10, 10)
 	do(validate.PackSettled, runs, err)
 	runs, err = w.Return(ctx, "399", 11, 11)
 	do(validate.PackReturn, runs, err)

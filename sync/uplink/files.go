@@ -67,7 +67,7 @@ func (f *files) refresh(ctx context.Context) error {
 	if s := f.snapshot(); f.asked && s != nil && s.Version >= f.newestHeard() {
 		return nil
 	}
-	signed, err := f.client.read(ctx, requestTimeout, http.MethodGet, wire.PathSnapshot, nil)
+	signed, err := f.client().read(ctx, requestTimeout, http.MethodGet, wire.PathSnapshot, nil)
 	var e *wire.Error
 	if errors.As(err, &e) && e.Kind == wire.KindNotFound {
 		f.heard()
@@ -422,7 +422,7 @@ func (u *Uplink) download(ctx context.Context, f *os.File, at int64, b wire.Bloc
 		header.Set("Range", fmt.Sprintf("bytes=%d-", at))
 		header.Set("If-Range", `"`+b.SHA256+`"`)
 	}
-	r, err := u.client.open(ctx, http.MethodGet, wire.PathBlocks+b.SHA256, nil, header)
+	r, err := u.client().open(ctx, http.MethodGet, wire.PathBlocks+b.SHA256, nil, header)
 	if err != nil {
 		return err
 	}
