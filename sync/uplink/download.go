@@ -2,6 +2,7 @@ package uplink
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -26,9 +27,13 @@ const stallTimeout = 30 * time.Second // without a byte, a download is given up 
 // maxBad is how often one piece may come wrong before the source is left for a while.
 const maxBad = 2
 
-// source gives the bytes of a block from one place on, and says at which it begins: at
-// from, or at 0. It ends at to or after it.
-type source func(ctx context.Context, from, to int64) (body io.ReadCloser, at int64, err error)
+// source is where blocks come from.
+type source struct {
+	// open gives the bytes of the block from one place on, and says at which it begins: at
+	// from, or at 0. It ends at to or after it.
+	open func(ctx context.Context, from, to int64) (body io.ReadCloser, at int64, err error)
+	lost error // what it means when it ends early
+}
 
 // part is a block on its way. Pieces are written where they belong, so that a bad one in
 // the middle costs no other.
@@ -60,7 +65,7 @@ var errCut = errors.New("cut")
 
 // bring takes a block from a source into the folder.
 func (s BlockStore) bring(ctx context.Context, b wire.Block, sums *wire.Pieces, from source) (err error) {
-	path := filepath.Join(s.Dir, b.SHA256+partSuffix)
+	path := filepath.Join(s.Dir, b.SHA256+cmp.Or(s.suffix, partSuffix))
 	if _, err := s.free(); err != nil { // makes the folder
 		return err
 	}
@@ -200,7 +205,7 @@ func (p *part) fill(ctx context.Context, bring source) error {
 		if !more {
 			return nil
 		}
-		body, at, err := bring(ctx, from, to)
+		body, at, err := bring.open(ctx, from, to)
 		if err != nil {
 			return err
 		}
@@ -213,14 +218,14 @@ func (p *part) fill(ctx context.Context, bring source) error {
 		switch {
 		case err == nil:
 			if closing != nil {
-				return fmt.Errorf("%w: %w", ErrUnreachable, closing)
+				return fmt.Errorf("%w: %w", bring.lost, closing)
 			}
 		case errors.Is(err, ErrStore), errors.Is(err, ErrBlock), errors.Is(err, ErrAnswer):
 			return err
 		case p.count() > before:
-			return &progress{fmt.Errorf("%w: %w at byte %d of %d: %w", ErrUnreachable, errCut, at, p.want.Size, cause(ctx, err))}
+			return &progress{fmt.Errorf("%w: %w at byte %d of %d: %w", bring.lost, errCut, at, p.want.Size, cause(ctx, err))}
 		default:
-			return fmt.Errorf("%w: %w at byte %d of %d: %w", ErrUnreachable, errCut, at, p.want.Size, cause(ctx, err))
+			return fmt.Errorf("%w: %w at byte %d of %d: %w", bring.lost, errCut, at, p.want.Size, cause(ctx, err))
 		}
 	}
 }
@@ -351,7 +356,7 @@ func describes(b wire.Block, text string) (*wire.Pieces, error) {
 
 // fromCentral asks central for bytes of a block.
 func (u *Uplink) fromCentral(b wire.Block) source {
-	return func(ctx context.Context, from, to int64) (io.ReadCloser, int64, error) {
+	open := func(ctx context.Context, from, to int64) (io.ReadCloser, int64, error) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		stall := time.AfterFunc(stallTimeout, func() { cancel(fmt.Errorf("no byte within %v", stallTimeout)) })
 		end := func() { stall.Stop(); cancel(nil) }
@@ -377,6 +382,7 @@ func (u *Uplink) fromCentral(b wire.Block) source {
 		}
 		return &watched{body: r.Body, ctx: ctx, alarm: stall, end: end}, at, nil
 	}
+	return source{open, ErrUnreachable}
 }
 
 // startAt holds the answer against the question: exactly the run that was asked for, or

@@ -44,8 +44,7 @@ type files struct {
 func (f *files) step(ctx context.Context) (rest, error) {
 	idle := rest{after: planEvery, wake: [2]<-chan struct{}{f.fresh, f.replan}}
 	if err := f.refresh(ctx); err != nil {
-		_, _, _ = f.look(ctx) // people are told what is missing, with no network too
-		return rest{}, err
+		return rest{}, errors.Join(err, f.settle(ctx))
 	}
 	s := f.snapshot()
 	if s == nil {
@@ -58,6 +57,23 @@ func (f *files) step(ctx context.Context) (rest, error) {
 		return rest{}, fmt.Errorf("%w: %w", ErrStore, err)
 	}
 	return idle, nil
+}
+
+// settle is what can be done with no network: people are told what is missing, and a
+// snapshot of which everything is here is in force, because a stick may have brought it.
+func (f *files) settle(ctx context.Context) error {
+	s := f.snapshot()
+	if s == nil {
+		return nil
+	}
+	p, _, err := f.look(ctx)
+	if err != nil || len(p.fetch) > 0 {
+		return err
+	}
+	if err := f.opt.Ledger.SetSnapshot(ctx, s.Version, s.Issued); err != nil {
+		return fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	return nil
 }
 
 // refresh fetches the snapshot, unless the one at hand is the newest that was heard of.
@@ -144,16 +160,10 @@ func (f *files) look(ctx context.Context) (plan, int64, error) {
 	if err != nil {
 		return plan{}, 0, fmt.Errorf("%w: %w", ErrStore, err)
 	}
-	now := situation{listed: s.Blocks, have: there.have, packs: packs, why: WhyQuota}
+	now := f.opt.Blocks.situation(there, s.Blocks, packs, f.Region())
 	if floor := f.Floor(); !floor.IsZero() {
 		now.today = policy.DateOf(floor.UTC())
 	}
-	now.region = f.Region()
-	room := f.opt.Blocks.Quota
-	if disk := there.taken + max(0, there.free-f.opt.Blocks.Reserve); disk < room {
-		room, now.why = disk, WhyDisk
-	}
-	now.room = room - there.byHand
 	p := choose(now)
 	f.setMissing(p.missing, there.taken-there.parts)
 	if err := f.opt.Blocks.tidy(p.fetch); err != nil {
@@ -165,17 +175,7 @@ func (f *files) look(ctx context.Context) (plan, int64, error) {
 // makeRoom drops what is past its day, and of the least wanted blocks as many as must go
 // before one of so many bytes comes.
 func (f *files) makeRoom(p plan, room, size int64) (dropped bool, err error) {
-	gone := p.gone
-	left := p.kept + size
-	for _, h := range p.drop {
-		left += h.size
-	}
-	for _, h := range p.drop {
-		if left <= room {
-			break
-		}
-		gone, left = append(gone, h.name), left-h.size
-	}
+	gone := p.leaving(room, size)
 	if len(gone) == 0 {
 		return false, nil
 	}
@@ -206,23 +206,48 @@ func (u *Uplink) recall(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrStore, err)
 	}
-	if region = strings.TrimSpace(region); wire.ValidRegion(region) {
-		u.region = region
+	u.region = regionOf(region)
+	_, err = u.reread(ctx)
+	return err
+}
+
+// regionOf reads the noted region, "" where there is none.
+func regionOf(text string) string {
+	if text = strings.TrimSpace(text); wire.ValidRegion(text) {
+		return text
 	}
+	return ""
+}
+
+// Reread looks what lies in the folder of blocks, where another program has put something
+// there: a stick brings a newer snapshot, and blocks.
+func (u *Uplink) Reread(ctx context.Context) error {
+	newer, err := u.reread(ctx)
+	if newer {
+		u.opt.OnListed()
+	}
+	signal(u.replan)
+	return err
+}
+
+func (u *Uplink) reread(ctx context.Context) (newer bool, err error) {
 	signed, err := u.opt.Blocks.noted(snapshotFile, wire.MaxAnswer)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrStore, err)
+		return false, fmt.Errorf("%w: %w", ErrStore, err)
 	}
 	if signed == "" {
-		return nil
+		return false, nil
 	}
 	s, err := u.openSnapshot(ctx, signed)
 	if err != nil { // of another central, or spoiled: the next answer brings it again
 		u.opt.Log.Warn("the stored snapshot is not used", "err", err)
-		return nil
+		return false, nil
 	}
-	u.listed = &s
-	return nil
+	if old := u.snapshot(); old != nil && old.Version >= s.Version {
+		return false, nil
+	}
+	u.setSnapshot(&s)
+	return true, nil
 }
 
 // snapshot is the newest accepted one, nil before the first.
@@ -333,22 +358,27 @@ func (u *Uplink) openSnapshot(ctx context.Context, signed string) (wire.Snapshot
 	if err != nil {
 		return s, err
 	}
+	return s, checkSnapshot(s, inForce)
+}
+
+// checkSnapshot refuses a version that goes back, and names that are not hashes.
+func checkSnapshot(s wire.Snapshot, inForce int64) error {
 	if s.Version < inForce {
-		return s, fmt.Errorf("%w: version %d, in force is %d", ErrOldSnapshot, s.Version, inForce)
+		return fmt.Errorf("%w: version %d, in force is %d", ErrOldSnapshot, s.Version, inForce)
 	}
 	named := map[string]bool{}
 	for n, b := range s.Blocks {
 		raw, err := hex.DecodeString(b.SHA256)
 		if err != nil || len(raw) != sha256.Size || hex.EncodeToString(raw) != b.SHA256 {
-			return s, fmt.Errorf("%w: block %d of snapshot %d is named %.64q", ErrBlock, n+1, s.Version, b.SHA256)
+			return fmt.Errorf("%w: block %d of snapshot %d is named %.64q", ErrBlock, n+1, s.Version, b.SHA256)
 		}
 		if named[b.SHA256] {
-			return s, fmt.Errorf("%w: snapshot %d lists block %.8s twice", ErrBlock, s.Version, b.SHA256)
+			return fmt.Errorf("%w: snapshot %d lists block %.8s twice", ErrBlock, s.Version, b.SHA256)
 		}
 		named[b.SHA256] = true
 		if b.Size < 1 || b.Size > wire.MaxBlock {
-			return s, fmt.Errorf("%w: block %.8s has %d bytes, at most %d", ErrBlock, b.SHA256, b.Size, wire.MaxBlock)
+			return fmt.Errorf("%w: block %.8s has %d bytes, at most %d", ErrBlock, b.SHA256, b.Size, wire.MaxBlock)
 		}
 	}
-	return s, nil
+	return nil
 }

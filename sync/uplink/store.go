@@ -34,6 +34,7 @@ type BlockStore struct {
 	Quota   int64 // bytes that manifests may take, more than 0
 	Reserve int64 // bytes of the disk that downloads leave free
 
+	suffix   string                             // of what is on its way, "" for partSuffix
 	allocate func(f *os.File, size int64) error // takes a file's room on the disk, nil for the system's
 }
 
@@ -111,6 +112,17 @@ func (s BlockStore) survey(listed []wire.Block, what func(sha256 string) (Held, 
 	return c, nil
 }
 
+// situation is what the choice of blocks depends on, but for the day.
+func (s BlockStore) situation(c contents, listed []wire.Block, packs []wire.PackItem, region string) situation {
+	now := situation{listed: listed, have: c.have, packs: packs, region: region, why: WhyQuota}
+	room := s.Quota
+	if disk := c.taken + max(0, c.free-s.Reserve); disk < room {
+		room, now.why = disk, WhyDisk
+	}
+	now.room = room - c.byHand
+	return now
+}
+
 // IsBlockName tells a file's name of central's, without its ending, from one that a person gave.
 func IsBlockName(name string) bool {
 	raw, err := hex.DecodeString(name)
@@ -122,7 +134,8 @@ func IsBlockName(name string) bool {
 func (s BlockStore) tidy(fetch []wire.Block) error {
 	wanted := map[string]bool{}
 	for _, b := range fetch {
-		wanted[b.SHA256+partSuffix], wanted[b.SHA256+piecesSuffix], wanted[b.SHA256+blockSuffix+damagedSuffix] = true, true, true
+		wanted[b.SHA256+partSuffix], wanted[b.SHA256+stickPart] = true, true
+		wanted[b.SHA256+piecesSuffix], wanted[b.SHA256+blockSuffix+damagedSuffix] = true, true
 	}
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil {

@@ -634,8 +634,10 @@ func (u *Uplink) openAck(signed string) (wire.Ack, error) {
 }
 
 // openNote returns the text that central's key signed.
-func (u *Uplink) openNote(signed string) (string, error) {
-	n, err := note.Open([]byte(signed), note.VerifierList(u.id.central))
+func (u *Uplink) openNote(signed string) (string, error) { return u.id.openNote(signed) }
+
+func (i Identity) openNote(signed string) (string, error) {
+	n, err := note.Open([]byte(signed), note.VerifierList(i.central))
 	if err != nil {
 		return "", fmt.Errorf("%w: %s: %w", ErrSignature, strings.TrimSpace(excerpt([]byte(signed))), err)
 	}
