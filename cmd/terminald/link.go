@@ -250,6 +250,14 @@ func (l *link) run(ctx context.Context) error {
 	return err
 }
 
+// reread takes what somebody has put beside the blocks.
+func (l *link) reread(ctx context.Context) error {
+	if l.up == nil {
+		return nil
+	}
+	return l.up.Reread(ctx)
+}
+
 // status is the link for the socket, nil when there is none.
 func (l *link) status() *control.Link {
 	if l.broken != nil {

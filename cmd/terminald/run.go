@@ -308,7 +308,7 @@ func (d *daemon) listen(ctx context.Context) ([]server, error) {
 	}
 	url := "http://" + web.Addr().String() + "/"
 	acts := control.Handler(control.Options{Terminal: d.counter, Language: money.Language(d.config.Language), Status: func() control.Status { return d.status(ctx, url) },
-		Rescan: func() error { return errors.Join(d.blocks.rescan(ctx), d.rules.rescan()) }, Render: d.render,
+		Rescan: func() error { return errors.Join(d.blocks.rescan(ctx), d.rules.rescan(), d.link.reread(ctx)) }, Render: d.render,
 		Bench: d.bench(), Printer: printerActs(d.devices.paper), Roster: d.team.roster(), Log: d.log})
 	return []server{
 		{&http.Server{Handler: d.page.Handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}, "pages", url, web},

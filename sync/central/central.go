@@ -140,6 +140,9 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 		err = writeWhole(notePath(opt), []byte(opt.Database+"\n"), 0o600)
 	}
 	if err == nil {
+		err = c.describeAll(ctx)
+	}
+	if err == nil {
 		err = c.store.change(ctx, c.relist)
 	}
 	if err != nil {

@@ -735,8 +735,10 @@ func (u *Uplink) openAck(signed string) (wire.Ack, error) {
 }
 
 // openNote returns the text that central's key signed.
-func (u *Uplink) openNote(signed string) (string, error) {
-	n, err := note.Open([]byte(signed), note.VerifierList(u.me().central...))
+func (u *Uplink) openNote(signed string) (string, error) { return u.me().openNote(signed) }
+
+func (i Identity) openNote(signed string) (string, error) {
+	n, err := note.Open([]byte(signed), note.VerifierList(i.central...))
 	if err != nil {
 		return "", fmt.Errorf("%w: %s: %w", ErrSignature, strings.TrimSpace(excerpt([]byte(signed))), err)
 	}
