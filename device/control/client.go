@@ -57,6 +57,20 @@ func (c *Client) PayIdentified(ctx context.Context, id string, confirmCash bool,
 	return call[Answer](ctx, c, "POST", "/v1/pay", payRequest{id, confirmCash, identity})
 }
 
+// Ask asks central to allow the payment of the ticket that check id shows, and gives the
+// counter as it is then. Answered waits for what central says.
+func (c *Client) Ask(ctx context.Context, id string) (Answer, error) {
+	return call[Answer](ctx, c, "POST", "/v1/ask", struct {
+		ID string `json:"id"`
+	}{id})
+}
+
+// Answered is the counter once central has answered about what it shows in before, or as
+// it is after half a minute.
+func (c *Client) Answered(ctx context.Context, before Answer) (Answer, error) {
+	return call[Answer](ctx, c, "GET", "/v1/view?after="+url.QueryEscape(before.ID)+"&stage="+url.QueryEscape(string(before.Stage))+"&reason="+url.QueryEscape(string(before.Verdict.Reason)), nil)
+}
+
 // SignOn begins an operator's shift with the cash in the till.
 func (c *Client) SignOn(ctx context.Context, operator, pin string, floatMinor int64) (validate.Shift, error) {
 	return call[validate.Shift](ctx, c, "POST", "/v1/sign-on", signOnRequest{operator, pin, floatMinor})
