@@ -104,6 +104,17 @@ func (c *Client) Z(ctx context.Context, kind validate.ClosingKind, manager, pin 
 	return call[validate.Closing](ctx, c, "POST", "/v1/closing", closingRequest{pinRequest: pinRequest{manager, pin}, Kind: kind, Z: true})
 }
 
+// ReleasePacks gives up this terminal's packs, TakePacks asks central for them.
+func (c *Client) ReleasePacks(ctx context.Context, manager, pin string) (Packs, error) {
+	return call[Packs](ctx, c, "POST", "/v1/packs", packsRequest{pinRequest{manager, pin}, "release"})
+}
+
+// TakePacks asks central for the packs that were released.
+func (c *Client) TakePacks(ctx context.Context) error {
+	_, err := call[Packs](ctx, c, "POST", "/v1/packs", packsRequest{Act: "take"})
+	return err
+}
+
 // Reverse asks for a payment to be taken back.
 func (c *Client) Reverse(ctx context.Context, number string, reason validate.ReversalReason, text, manager, pin string) (validate.Reversal, error) {
 	return call[validate.Reversal](ctx, c, "POST", "/v1/reverse", reverseRequest{pinRequest{manager, pin}, number, reason, text})

@@ -113,6 +113,8 @@ func unreadable(e ledger.Entry) string {
 		_, err = e.Archive()
 	case ledger.KindAuditHeads:
 		_, err = e.AuditHeads()
+	case ledger.KindRelease:
+		_, err = e.Release()
 	default:
 		return fmt.Sprintf("kind %.64q is of a newer program", e.Kind)
 	}
@@ -163,6 +165,8 @@ func (in *intake) judge(ctx context.Context, l line) error {
 			return in.conflict(ctx, l, p)
 		case l.entry.Kind == ledger.KindReversal:
 			return in.reversal(ctx, l)
+		case l.entry.Kind == ledger.KindRelease:
+			return in.release(ctx, l)
 		}
 		return nil
 	}
@@ -202,6 +206,7 @@ type right struct {
 	owner   string
 	epoch   int64
 	granted map[ticketRound]grant // tickets that one claim alone may pay
+	held    packRight             // zero while the owner pays with no network
 }
 
 // packKey names a pack.
@@ -224,6 +229,9 @@ func (in *intake) right(ctx context.Context, c ledger.ClaimBody) (right, error) 
 	// An upload of the owner and a grant of its tickets hold the owner's row, so that this
 	// stays true until the end of either.
 	if r.granted, err = grants(ctx, in.tx, key); err != nil {
+		return r, err
+	}
+	if r.held, err = packRightOf(ctx, in.tx, key, r.epoch); err != nil {
 		return r, err
 	}
 	in.rights[key] = r
@@ -278,12 +286,16 @@ func (in *intake) allowed(ctx context.Context, p proof, r right) (proof, error) 
 		return p.against(wire.NoRight, "round %d, and no reversal of this ticket's round %d was accepted", c.Round, c.Round-1), nil
 	case c.Round > 0:
 		return p.against(wire.NoRight, "round %d is paid by central's word only, and this claim has none", c.Round), nil
+	case r.held.kind == rightForced && r.held.holder == in.who.name && r.held.epoch == c.OwnerEpoch:
+		return p, nil // nobody else could pay it since; the pack waits for this very journal
 	case r.owner == "":
 		return p.against(wire.NoRight, "pack %d was delivered to nobody", c.Pack), nil
 	case r.owner != in.who.name:
 		return p.against(wire.NoRight, "pack %d is owned by %s", c.Pack, r.owner), nil
 	case r.epoch != c.OwnerEpoch:
 		return p.against(wire.NoRight, "pack %d is at owner epoch %d, the claim is of %d", c.Pack, r.epoch, c.OwnerEpoch), nil
+	case r.held.kind != "":
+		return p.against(wire.NoRight, "pack %d is paid by central's word only (%s)", c.Pack, r.held.kind), nil
 	case r.state == validate.PackDelivered:
 		return p.against(wire.NoRight, "pack %d was never activated", c.Pack), nil
 	}
