@@ -397,50 +397,6 @@ func trainingCommand() *cobra.Command {
 	return cmd
 }
 
-func packsCommand() *cobra.Command {
-	var a acts
-	cmd := &cobra.Command{
-		Use:   "packs release|take",
-		Short: "Give up the right to pay this terminal's packs without central, or take it back",
-		Long: `release: from now on central decides about every ticket of this terminal's packs, so that
-other shops can pay them while this one is closed. It is an entry of the journal, and reaches
-central with it. take: ask central for the packs; they are this terminal's again within
-seconds when the network works.`,
-		Example: `  terminalctl packs release --manager max
-  terminalctl packs take`,
-		Args: cli.Args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, done, text := newClient(a.socket), control.Packs{}, "the packs are asked for\n"
-			switch args[0] {
-			case "release":
-				pin, err := "", error(nil)
-				if a.manager != "" {
-					if pin, err = a.pin(cmd, "PIN of "+a.manager); err != nil {
-						return err
-					}
-				}
-				if done, err = client.ReleasePacks(cmd.Context(), a.manager, pin); err != nil {
-					return deny(err)
-				}
-				text = fmt.Sprintf("%d runs of packs are released: central decides about their tickets\n", done.Released)
-			case "take":
-				if err := client.TakePacks(cmd.Context()); err != nil {
-					return deny(err)
-				}
-			default:
-				return cli.Usagef("%.20q: want release or take", args[0])
-			}
-			if a.json {
-				return cli.JSON(cmd.OutOrStdout(), done)
-			}
-			_, err := fmt.Fprint(cmd.OutOrStdout(), text)
-			return err
-		},
-	}
-	a.add(cmd, "`id` of a manager, where operators sign on")
-	return cmd
-}
-
 func historyCommand() *cobra.Command {
 	var socket string
 	var asJSON bool

@@ -105,13 +105,13 @@ func (c *Client) Z(ctx context.Context, kind validate.ClosingKind, manager, pin 
 }
 
 // ReleasePacks gives up this terminal's packs, TakePacks asks central for them.
-func (c *Client) ReleasePacks(ctx context.Context, manager, pin string) (Packs, error) {
-	return call[Packs](ctx, c, "POST", "/v1/packs", packsRequest{pinRequest{manager, pin}, "release"})
+func (c *Client) ReleasePacks(ctx context.Context, manager, pin string) (PackRight, error) {
+	return call[PackRight](ctx, c, "POST", "/v1/packs/right", packRightRequest{pinRequest{manager, pin}, "release"})
 }
 
 // TakePacks asks central for the packs that were released.
 func (c *Client) TakePacks(ctx context.Context) error {
-	_, err := call[Packs](ctx, c, "POST", "/v1/packs", packsRequest{Act: "take"})
+	_, err := call[PackRight](ctx, c, "POST", "/v1/packs/right", packRightRequest{Act: "take"})
 	return err
 }
 
@@ -150,6 +150,26 @@ func (c *Client) PayBatch(ctx context.Context, id string, confirmCash bool, iden
 func (c *Client) EndBatch(ctx context.Context, id string) error {
 	_, err := call[struct{}](ctx, c, "POST", "/v1/batch/end", batchRequest{ID: id})
 	return err
+}
+
+// Packs are the packs of this terminal.
+func (c *Client) Packs(ctx context.Context) ([]validate.PackRun, error) {
+	return call[[]validate.PackRun](ctx, c, "GET", "/v1/packs", nil)
+}
+
+// Pack is what is known of a pack; the game code is as printed, padded.
+func (c *Client) Pack(ctx context.Context, gameCode string, pack uint32) (Pack, error) {
+	return call[Pack](ctx, c, "GET", fmt.Sprintf("/v1/packs/%s/%d", url.PathEscape(gameCode), pack), nil)
+}
+
+// ActivateShown puts the pack on sale that view id shows.
+func (c *Client) ActivateShown(ctx context.Context, id string) (Pack, error) {
+	return call[Pack](ctx, c, "POST", "/v1/packs/activate", activateRequest{ID: id})
+}
+
+// Activate puts a pack on sale that is named. The answer says whether it is.
+func (c *Client) Activate(ctx context.Context, gameCode string, pack uint32) (Pack, error) {
+	return call[Pack](ctx, c, "POST", "/v1/packs/activate", activateRequest{GameCode: gameCode, Pack: pack})
 }
 
 // Reprint prints another copy of a slip.

@@ -47,6 +47,10 @@ func (k *closeChecker) entry(ctx context.Context, e Entry) error {
 		_, err = e.AuditHeads()
 	case KindRelease:
 		err = k.release(ctx, e)
+	case KindPackActivated:
+		_, err = e.PackActivated()
+	case KindPackSettled:
+		_, err = e.PackSettled()
 	}
 	if err != nil {
 		return err
