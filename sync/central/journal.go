@@ -264,10 +264,8 @@ func (in *intake) store(ctx context.Context, lines []line) error {
 			return err
 		}
 	}
-	for _, l := range fresh {
-		if err := in.judge(ctx, l); err != nil {
-			return fmt.Errorf("entry %d-%d: %w", in.epoch, l.seq, err)
-		}
+	if err := in.judge(ctx, fresh); err != nil {
+		return err
 	}
 	last := lines[len(lines)-1]
 	if len(fresh) == 0 {
