@@ -121,7 +121,11 @@ func (l *link) Standing(ctx context.Context, o validate.Opened) (terminal.Standi
 	if err != nil {
 		return terminal.Standing{}, err
 	}
-	s := terminal.Standing{TerminalSuspended: l.up.Status().Suspended()}
+	var s terminal.Standing
+	if s.TerminalSuspended, s.GameSuspended, err = l.book.Suspended(ctx, o.Game, o.Emission, o.Number); err != nil {
+		return s, err
+	}
+	s.TerminalSuspended = s.TerminalSuspended || l.up.Status().Suspended()
 	if known {
 		s.Pack, s.OwnerEpoch = pack.State, pack.Epoch
 		if pack.Owner == l.name {
@@ -166,7 +170,11 @@ func (s shelf) Inventory(ctx context.Context) ([]validate.PackRun, error) {
 
 // Activate puts a pack on sale, unless central has suspended this terminal.
 func (s shelf) Activate(ctx context.Context, gameCode string, pack uint32, operator string, entered validate.Entered) (validate.Pack, error) {
-	if s.up.Status().Suspended() {
+	suspended, _, err := s.book.Suspended(ctx, "", "", 0)
+	if err != nil {
+		return validate.Pack{}, err
+	}
+	if suspended || s.up.Status().Suspended() {
 		r := validate.TerminalSuspended
 		return validate.Pack{}, &terminal.Denied{Fault: terminal.Fault{Code: r.Code(), ClerkFR: r.Text(money.French).Clerk, ClerkEN: r.Text(money.English).Clerk,
 			Technician: r.Technician()}, Err: errors.New("this terminal is suspended")}
@@ -254,7 +262,14 @@ func (l *link) status() *control.Link {
 	st := l.up.Status()
 	out := &control.Link{Contact: st.Contact, Acked: validate.EntryNumber{Epoch: st.Acked.Epoch, Seq: st.Acked.Seq}.String(),
 		Entries: st.Unsent, Snapshot: st.Snapshot, Feed: st.Feed, Exceptions: st.Exceptions, Certificate: st.Expires, Faults: []control.Fault{},
-		Region: st.Region, QuotaBytes: st.Quota, TakenBytes: st.Taken, Missing: []control.MissingBlock{}}
+		Region: st.Region, QuotaBytes: st.Quota, TakenBytes: st.Taken, Missing: []control.MissingBlock{}, Suspended: []control.Suspension{}}
+	suspended, err := l.book.Suspensions(context.Background())
+	if err != nil {
+		out.Faults = append(out.Faults, control.Fault{Code: uplink.CodeStore, Clerk: "all", Technician: err.Error()})
+	}
+	for _, s := range suspended {
+		out.Suspended = append(out.Suspended, control.Suspension{Game: s.Game, Emission: s.Emission, Block: s.Block, Reason: s.Reason})
+	}
 	for _, m := range st.Missing {
 		out.Missing = append(out.Missing, control.MissingBlock{GameCode: m.GameCode, FirstPack: m.FirstPack, LastPack: m.LastPack, Bytes: m.Size, Own: m.Own, Why: string(m.Why)})
 	}

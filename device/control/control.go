@@ -141,6 +141,16 @@ type Link struct {
 	TakenBytes  int64     `json:"taken_bytes"` // what they take
 	// Missing are the blocks that central lists and that do not lie here, the most wanted first.
 	Missing []MissingBlock `json:"missing"`
+	// Suspended is what central has suspended, for this terminal all that it pays.
+	Suspended []Suspension `json:"suspended"`
+}
+
+// Suspension is this terminal, or a game, that pays nothing until central lifts it.
+type Suspension struct {
+	Game     string `json:"game"`     // "" for this terminal
+	Emission string `json:"emission"` // "" for all
+	Block    int    `json:"block"`    // number in the emission, 0 for all
+	Reason   string `json:"reason"`
 }
 
 // MissingBlock is a block whose tickets are answered with block-not-here.

@@ -232,10 +232,13 @@ func (in *intake) place(ctx context.Context, lines []line) (*wire.Error, error) 
 	return nil, nil
 }
 
+// forkReason begins the reason of a terminal that was frozen.
+const forkReason = "fork: "
+
 // freeze suspends the terminal: two journals carry its name and key, a copied card or a
 // damaged one, and neither may pay until a person has looked.
 func (in *intake) freeze(ctx context.Context, seq int64) (*wire.Error, error) {
-	reason := fmt.Sprintf("fork: entry %d-%d has other bytes than the one held here", in.epoch, seq)
+	reason := fmt.Sprintf(forkReason+"entry %d-%d has other bytes than the one held here", in.epoch, seq)
 	held := in.acked
 	_, err := in.tx.ExecContext(ctx, "UPDATE terminals SET state = $1, reason = $2, contact = $3 WHERE name = $4", Suspended, reason, in.now, in.who.name)
 	return &wire.Error{Kind: wire.KindFork, Text: reason, Acked: &held}, err

@@ -89,6 +89,11 @@ func (w *writing) applyItem(ctx context.Context, item wire.FeedItem) error {
 			return fmt.Errorf("%w: no tickets", ErrFeed)
 		}
 		return w.setTickets(ctx, *item.Tickets)
+	case wire.FeedSuspension:
+		if item.Suspension == nil {
+			return fmt.Errorf("%w: no suspension", ErrFeed)
+		}
+		return w.setSuspension(ctx, *item.Suspension)
 	}
 	return nil // of a later central
 }
