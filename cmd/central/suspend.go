@@ -93,11 +93,11 @@ func gameResumeCommand() *cobra.Command {
 			return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
 				err := c.ResumeGame(ctx, f.s)
 				return struct {
-					Resumed central.Suspension `json:"resumed"`
-				}{f.s}, func(w io.Writer) error {
-					_, err := fmt.Fprintf(w, "%s is not suspended any more\n", f.what())
-					return err
-				}, err
+						Resumed central.Suspension `json:"resumed"`
+					}{f.s}, func(w io.Writer) error {
+						_, err := fmt.Fprintf(w, "%s is not suspended any more\n", f.what())
+						return err
+					}, err
 			})
 		},
 	}

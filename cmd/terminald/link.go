@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -184,6 +185,33 @@ func (s shelf) Activate(ctx context.Context, gameCode string, pack uint32, opera
 		err = fmt.Errorf("%w: %w", terminal.ErrNotForSale, err)
 	}
 	return p, err
+}
+
+// messages is the counter's view of what central says, nil for a terminal on its own.
+func (l *link) messages() terminal.Messages {
+	if l.up == nil {
+		return nil
+	}
+	return notices{l}
+}
+
+// notices are central's messages on a linked terminal.
+type notices struct{ *link }
+
+// Messages are those in their days by trusted time.
+func (n notices) Messages(ctx context.Context) ([]validate.Message, error) {
+	all, err := n.book.Messages(ctx)
+	now := n.trusted()
+	return slices.DeleteFunc(all, func(m validate.Message) bool { return !m.InForce(now) }), err
+}
+
+// Read records it in the journal. A message that central took back meanwhile is read, too.
+func (n notices) Read(ctx context.Context, number int64, operator string) error {
+	err := n.book.ReadMessage(ctx, number, operator)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil
+	}
+	return err
 }
 
 // closedOn is the closing notice's date of a ticket's emission, as the newest snapshot

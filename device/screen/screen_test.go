@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"image"
 	"image/color"
 	"image/png"
@@ -44,6 +45,7 @@ type counter struct {
 	printer  *terminaltest.Printer
 	central  *terminaltest.Central
 	packs    *terminaltest.Packs
+	messages terminaltest.Messages
 	trusted  time.Time
 	limits   atomic.Pointer[terminal.Fault]
 }
@@ -57,7 +59,7 @@ func newCounter(t *testing.T, edit func(*Options)) *counter {
 	c := &counter{shelf: terminaltest.NewShelf(), ledger: terminaltest.NewLedger("T-0042", now), printer: terminaltest.NewPrinter(),
 		central: terminaltest.NewCentral(), packs: terminaltest.NewPacks(), trusted: noon}
 	trusted := func() time.Time { return c.trusted }
-	c.terminal = terminal.New(terminal.Options{Name: "T-0042", Shelf: c.shelf, Ledger: c.ledger, Printer: c.printer, Central: c.central, Packs: c.packs, Operator: "marie",
+	c.terminal = terminal.New(terminal.Options{Name: "T-0042", Shelf: c.shelf, Ledger: c.ledger, Printer: c.printer, Central: c.central, Packs: c.packs, Messages: &c.messages, Operator: "marie",
 		Policy: func() policy.Policy {
 			return policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 500000, ConfirmCashPrize: 10000, IdentityPrize: 200000, ClaimDays: 30}
 		},
@@ -678,4 +680,40 @@ func TestOnlyADeliveredPackOffersToBePutOnSale(t *testing.T) {
 		c.press(t, "/activate", v.ID)
 		wantNone(t, string(state), c.do(t, "GET", "/", nil, nil).Body.String(), `id="activating"`)
 	}
+}
+
+func TestPageShowsWhatCentralSaysUntilItIsRead(t *testing.T) {
+	c := newCounter(t, nil)
+	c.messages.Say(validate.Message{Number: 4, French: "Nouveau jeu lundi", English: "New game on Monday"})
+	c.messages.Say(validate.Message{Number: 5, Mandatory: true, French: "Refusez les billets <de 500>", English: "Refuse 500 notes"})
+	c.await(t, "two messages", func(s terminal.State) bool { return len(s.Messages) == 2 })
+	page := c.do(t, "GET", "/", nil, nil).Body.String()
+	wantAll(t, "the idle page", page, "Refusez les billets &lt;de 500&gt;", "Nouveau jeu lundi", `value="5"`, "LU")
+	wantNone(t, "the player's page", c.do(t, "GET", "/player", nil, nil).Body.String(), "Refusez", "Nouveau")
+	v := c.check(t, 1, 2000)
+	page = c.do(t, "GET", "/", nil, nil).Body.String()
+	wantAll(t, "beside a ticket", page, "GAGNANT", "Refusez les billets", "Lisez d&#39;abord le message du centre")
+	wantNone(t, "beside a ticket", page, "Nouveau jeu", `id="pay"`)
+	c.press(t, "/pay", v.ID)
+	if len(c.ledger.Claims()) != 0 {
+		t.Fatal("paid though a message must be read first")
+	}
+	after := c.press(t, "/read", v.ID, "message", "5").Body.String()
+	wantAll(t, "after it was read", after, "GAGNANT", `id="pay"`)
+	wantNone(t, "after it was read", after, "Refusez")
+	wantAll(t, "in English", c.do(t, "GET", "/", nil, func(r *http.Request) { r.Header.Set("Cookie", "lang=en") }).Body.String(), "WINNER")
+	if got := c.messages.WasRead(); !slices.Equal(got, []string{"5 marie"}) {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestMoreMessagesThanThePageHasRoomForAreCounted(t *testing.T) {
+	c := newCounter(t, nil)
+	for n := range int64(5) {
+		c.messages.Say(validate.Message{Number: 1 + n, French: fmt.Sprint("message numéro ", 1+n), English: "x"})
+	}
+	c.await(t, "five messages", func(s terminal.State) bool { return len(s.Messages) == 5 })
+	page := c.do(t, "GET", "/", nil, nil).Body.String()
+	wantAll(t, "the page", page, "message numéro 5", "message numéro 4", "et 3 autres messages")
+	wantNone(t, "the page", page, "message numéro 3")
 }

@@ -58,7 +58,9 @@ type view struct {
 	Key         string // changes when the view does, and not when only the status line does
 	ID          string // of the check, which every press carries
 	Name, Shop  string
-	Banner      string // said on every view: training, demonstration
+	Banner      string   // said on every view: training, demonstration
+	Messages    []notice // of central's, that wait to be read
+	MoreWaiting string   // how many more there are, "" for none
 	Switch      bool
 	Notice      string
 	Silence     int64 // milliseconds
@@ -88,6 +90,30 @@ type receiptView struct {
 	Copy    string
 	Copies  int
 	Again   bool // another copy may be asked for
+}
+
+// notice is a message of central's that waits to be read.
+type notice struct {
+	Number    int64
+	Text      string
+	Mandatory bool
+}
+
+// maxNotices is how many messages the page has room for; the others follow as these are read.
+const maxNotices = 2
+
+// waiting fills in what central says. Beside a ticket there is room for what must be read alone.
+func (v *view) waiting(list []validate.Message, l money.Language) {
+	for i, m := range list {
+		if v.Look != lookIdle && !m.Mandatory {
+			continue
+		}
+		if len(v.Messages) == maxNotices {
+			v.MoreWaiting = fmt.Sprintf(v.W.MoreWaiting, len(list)-i)
+			return
+		}
+		v.Messages = append(v.Messages, notice{m.Number, m.Text(l), m.Mandatory})
+	}
 }
 
 // item is one fact in the status line. Bad ones are marked in words, sign and colour.
@@ -145,6 +171,7 @@ func (s *Screen) viewOf(now snapshot, l money.Language) view {
 	if why := mayNotPay(now.state, w); why != "" && v.CanPay {
 		v.CanPay, v.CashFirst, v.NextStep = false, false, why
 	}
+	v.waiting(now.state.Messages, l)
 	v.WordSize, v.AmountSize = wordSize(v.Word), amountSize(v.Amount)
 	if len(v.When) > 0 && v.WordSize == "l" {
 		v.WordSize = "m" // what is said of the earlier payment stands below it
@@ -167,6 +194,8 @@ func mayNotPay(state terminal.State, w *words) string {
 		return w.SignOnFirst
 	case state.SignOn && state.Session.Locked:
 		return fmt.Sprintf(w.UnlockFirst, state.Session.Operator)
+	case len(state.Messages) > 0 && state.Messages[0].Mandatory:
+		return w.ReadFirst
 	case state.Batch != nil && !state.Batch.Paid:
 		return w.BatchFirst
 	}

@@ -113,6 +113,8 @@ func unreadable(e ledger.Entry) string {
 		_, err = e.PackActivated()
 	case ledger.KindPackSettled:
 		_, err = e.PackSettled()
+	case ledger.KindMessageRead:
+		_, err = e.MessageRead()
 	default:
 		return fmt.Sprintf("kind %.64q is of a newer program", e.Kind)
 	}
@@ -165,6 +167,8 @@ func (in *intake) judge(ctx context.Context, l line) error {
 			return in.reversal(ctx, l)
 		case l.entry.Kind == ledger.KindPackActivated:
 			return in.activated(ctx, l)
+		case l.entry.Kind == ledger.KindMessageRead:
+			return in.messageRead(ctx, l)
 		}
 		return nil
 	}

@@ -94,6 +94,11 @@ func (w *writing) applyItem(ctx context.Context, item wire.FeedItem) error {
 			return fmt.Errorf("%w: no suspension", ErrFeed)
 		}
 		return w.setSuspension(ctx, *item.Suspension)
+	case wire.FeedMessage:
+		if item.Message == nil {
+			return fmt.Errorf("%w: no message", ErrFeed)
+		}
+		return w.setMessage(ctx, *item.Message)
 	}
 	return nil // of a later central
 }

@@ -19,9 +19,9 @@ const (
 
 // Limits of these items. A terminal refuses a run of the feed that exceeds them.
 const (
-	MaxTicketRuns = 64   // of one state in one pack
-	MaxWords      = 1000 // bytes of a message in one language
-	MaxReason     = 200  // bytes of a reason
+	MaxTicketRuns = 64  // of one state in one pack
+	MaxWords      = 300 // bytes of a message in one language
+	MaxReason     = 200 // bytes of a reason
 )
 
 // PackRefused is the exception to a pack's activation at the shop that is not legal at
