@@ -335,6 +335,11 @@ func printStatus(out io.Writer, st control.Status) error {
 		if l.Exceptions > 0 {
 			fmt.Fprintf(w, "\t%d payments were not credited: call central operations\n", l.Exceptions)
 		}
+		for _, x := range l.NotCredited {
+			if x.Settled == "" {
+				fmt.Fprintf(w, "\t%s %s: %s\n", x.Number, x.Kind, cli.Line(x.Text))
+			}
+		}
 		for _, s := range l.Suspended {
 			fmt.Fprintf(w, "\tSUSPENDED by central, nothing of it is paid: %s: %s\n", suspendedWhat(s), cli.Line(s.Reason))
 		}

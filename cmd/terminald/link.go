@@ -279,6 +279,24 @@ func (l *link) run(ctx context.Context) error {
 	return err
 }
 
+// maxNotCredited bounds what the socket tells of entries that were not credited.
+const maxNotCredited = 20
+
+// notCredited tells what central did not credit: as the feed has said, over restarts, or
+// as its answers have since the start.
+func (l *link) notCredited(out *control.Link) error {
+	ctx := context.Background()
+	open, err1 := l.book.OpenExceptions(ctx)
+	list, err2 := l.book.Exceptions(ctx, maxNotCredited)
+	for _, x := range list {
+		out.NotCredited = append(out.NotCredited, control.NotCredited{Number: validate.EntryNumber{Epoch: x.Epoch, Seq: x.Seq}.String(), Kind: string(x.Kind), Text: x.Text, Settled: x.Settled})
+	}
+	if len(list) > 0 || open > 0 { // a central that tells by the feed knows better than a count since the start
+		out.Exceptions = open
+	}
+	return errors.Join(err1, err2)
+}
+
 // status is the link for the socket, nil when there is none.
 func (l *link) status() *control.Link {
 	if l.broken != nil {
@@ -290,13 +308,16 @@ func (l *link) status() *control.Link {
 	st := l.up.Status()
 	out := &control.Link{Contact: st.Contact, Acked: validate.EntryNumber{Epoch: st.Acked.Epoch, Seq: st.Acked.Seq}.String(),
 		Entries: st.Unsent, Snapshot: st.Snapshot, Feed: st.Feed, Exceptions: st.Exceptions, Certificate: st.Expires, Faults: []control.Fault{},
-		Region: st.Region, QuotaBytes: st.Quota, TakenBytes: st.Taken, Missing: []control.MissingBlock{}, Suspended: []control.Suspension{}}
+		Region: st.Region, QuotaBytes: st.Quota, TakenBytes: st.Taken, Missing: []control.MissingBlock{}, Suspended: []control.Suspension{}, NotCredited: []control.NotCredited{}}
 	suspended, err := l.book.Suspensions(context.Background())
 	if err != nil {
 		out.Faults = append(out.Faults, control.Fault{Code: uplink.CodeStore, Clerk: "all", Technician: err.Error()})
 	}
 	for _, s := range suspended {
 		out.Suspended = append(out.Suspended, control.Suspension{Game: s.Game, Emission: s.Emission, Block: s.Block, Reason: s.Reason})
+	}
+	if err := l.notCredited(out); err != nil {
+		out.Faults = append(out.Faults, control.Fault{Code: uplink.CodeStore, Clerk: "all", Technician: err.Error()})
 	}
 	for _, m := range st.Missing {
 		out.Missing = append(out.Missing, control.MissingBlock{GameCode: m.GameCode, FirstPack: m.FirstPack, LastPack: m.LastPack, Bytes: m.Size, Own: m.Own, Why: string(m.Why)})

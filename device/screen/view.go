@@ -58,9 +58,9 @@ type view struct {
 	Key         string // changes when the view does, and not when only the status line does
 	ID          string // of the check, which every press carries
 	Name, Shop  string
-	Banner      string   // said on every view: training, demonstration
-	Messages    []notice // of central's, that wait to be read
-	MoreWaiting string   // how many more there are, "" for none
+	Banner      string // said on every view: training, demonstration
+	Read        int64  // number of central's message that is shown and waits to be read, 0 for none
+	Alone       bool   // the message stands alone, with no ticket
 	Switch      bool
 	Notice      string
 	Silence     int64 // milliseconds
@@ -92,28 +92,27 @@ type receiptView struct {
 	Again   bool // another copy may be asked for
 }
 
-// notice is a message of central's that waits to be read.
-type notice struct {
-	Number    int64
-	Text      string
-	Mandatory bool
-}
-
-// maxNotices is how many messages the page has room for; the others follow as these are read.
-const maxNotices = 2
-
-// waiting fills in what central says. Beside a ticket there is room for what must be read alone.
+// waiting shows the first message of central's that waits to be read: on a page of its own
+// while no ticket is on the counter, and in the place of the payment where it must be read
+// first. The verdict stays.
 func (v *view) waiting(list []validate.Message, l money.Language) {
-	for i, m := range list {
-		if v.Look != lookIdle && !m.Mandatory {
-			continue
-		}
-		if len(v.Messages) == maxNotices {
-			v.MoreWaiting = fmt.Sprintf(v.W.MoreWaiting, len(list)-i)
-			return
-		}
-		v.Messages = append(v.Messages, notice{m.Number, m.Text(l), m.Mandatory})
+	if len(list) == 0 {
+		return
 	}
+	m := list[0]
+	switch {
+	case v.Look == lookIdle:
+		v.Look, v.Word, v.NextStep, v.Alone = lookAsk, v.W.FromCentre, v.W.ReadIt, true
+		if len(list) > 1 {
+			v.NextStep = fmt.Sprintf(v.W.ReadMore, len(list)-1)
+		}
+	case v.CanPay && m.Mandatory:
+		v.CanPay, v.CashFirst, v.NextStep = false, false, v.W.ReadFirst
+		v.Code, v.Details = "", nil // there is no room for both
+	default:
+		return
+	}
+	v.Clerk, v.Read = m.Text(l), m.Number
 }
 
 // item is one fact in the status line. Bad ones are marked in words, sign and colour.
@@ -171,12 +170,14 @@ func (s *Screen) viewOf(now snapshot, l money.Language) view {
 	if why := mayNotPay(now.state, w); why != "" && v.CanPay {
 		v.CanPay, v.CashFirst, v.NextStep = false, false, why
 	}
-	v.waiting(now.state.Messages, l)
+	if now.clerk {
+		v.waiting(now.state.Messages, l)
+	}
 	v.WordSize, v.AmountSize = wordSize(v.Word), amountSize(v.Amount)
 	if len(v.When) > 0 && v.WordSize == "l" {
 		v.WordSize = "m" // what is said of the earlier payment stands below it
 	}
-	v.Key = fmt.Sprintf("%s/%s/%s/%t", v.Look, on.ID, v.Code, v.ActivateFirst || v.Receipt != nil && v.Receipt.Again)
+	v.Key = fmt.Sprintf("%s/%s/%s/%d/%t", v.Look, on.ID, v.Code, v.Read, v.ActivateFirst || v.Receipt != nil && v.Receipt.Again)
 	return v
 }
 
@@ -194,8 +195,6 @@ func mayNotPay(state terminal.State, w *words) string {
 		return w.SignOnFirst
 	case state.SignOn && state.Session.Locked:
 		return fmt.Sprintf(w.UnlockFirst, state.Session.Operator)
-	case len(state.Messages) > 0 && state.Messages[0].Mandatory:
-		return w.ReadFirst
 	case state.Batch != nil && !state.Batch.Paid:
 		return w.BatchFirst
 	}

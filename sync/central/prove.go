@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 
 	"grattoir/sync/ledger"
 	"grattoir/sync/wire"
@@ -294,5 +295,18 @@ func (in *intake) conflict(ctx context.Context, l line, p proof) error {
 	}
 	_, err := in.tx.ExecContext(ctx, `INSERT INTO conflicts(terminal, epoch, seq, kind, text, block_id, pack, ticket, round, amount_minor, currency, line, received)
 		VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`, in.who.name, in.epoch, l.seq, p.kind, plain(p.text), block, pack, number, round, amount, plain(p.claim.Currency), l.text, in.now)
+	if err != nil {
+		return err
+	}
+	in.newest, err = addFeed(ctx, in.tx, in.who.name, in.now, wire.FeedItem{Kind: wire.FeedException,
+		Exception: &wire.ExceptionItem{Epoch: in.epoch, Seq: l.seq, Kind: p.kind, Text: clipped(plain(p.text))}})
 	return err
+}
+
+// clipped is a text of at most wire.MaxReason bytes.
+func clipped(text string) string {
+	if len(text) <= wire.MaxReason {
+		return text
+	}
+	return strings.ToValidUTF8(text[:wire.MaxReason-3], "") + "..."
 }

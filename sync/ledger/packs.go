@@ -99,6 +99,11 @@ func (w *writing) applyItem(ctx context.Context, item wire.FeedItem) error {
 			return fmt.Errorf("%w: no message", ErrFeed)
 		}
 		return w.setMessage(ctx, *item.Message)
+	case wire.FeedException:
+		if item.Exception == nil {
+			return fmt.Errorf("%w: no exception", ErrFeed)
+		}
+		return w.setException(ctx, *item.Exception)
 	}
 	return nil // of a later central
 }

@@ -64,3 +64,5 @@ CREATE TABLE IF NOT EXISTS conflict_acts(
   at TEXT NOT NULL,
   PRIMARY KEY(terminal, epoch, seq, number)
 );
+
+ALTER TABLE acks ADD COLUMN IF NOT EXISTS signature TEXT NOT NULL DEFAULT '';

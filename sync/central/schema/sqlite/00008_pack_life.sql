@@ -72,3 +72,7 @@ CREATE TABLE conflict_acts(
   at TEXT NOT NULL,
   PRIMARY KEY(terminal, epoch, seq, number)
 ) STRICT, WITHOUT ROWID;
+
+-- The device's signature over the head that was acknowledged, base64: half of the proof of
+-- what a terminal sent.
+ALTER TABLE acks ADD COLUMN signature TEXT NOT NULL DEFAULT '';
