@@ -138,10 +138,10 @@ func terminalResumeCommand() *cobra.Command {
 	var f folder
 	cmd := &cobra.Command{
 		Use:   "resume NAME",
-		Short: "Let a suspended terminal work again, with the certificate that it has",
-		Long: `Let a terminal work again that was suspended, with the certificate that it has, and pay
-again if its payments were stopped. One that was frozen, because two journals carry its
-name, is enrolled again in place of that (central terminal add).`,
+		Short: "Let a terminal pay again whose payments were stopped",
+		Long: `Let a terminal pay again whose payments were stopped with central terminal suspend
+--payments-only. One whose every request is refused is enrolled again in place of that
+(central terminal add).`,
 		Example: `  central terminal resume shop-0042`,
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -151,7 +151,7 @@ name, is enrolled again in place of that (central terminal add).`,
 				}
 				t, err := c.Terminal(ctx, args[0])
 				return t, func(w io.Writer) error {
-					_, err := fmt.Fprintf(w, "%s is %s and may pay\n", t.Name, t.State)
+					_, err := fmt.Fprintf(w, "the payments of %s, which is %s, are not stopped any more\n", t.Name, t.State)
 					return err
 				}, err
 			})

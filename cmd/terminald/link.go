@@ -77,6 +77,7 @@ type link struct {
 type outside struct {
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 	rand func() float64
+	step func(name string) // see uplink.Options
 }
 
 // newLink makes the uplink; register is nil where none is kept, faults gives the codes of
@@ -89,7 +90,7 @@ func newLink(c configs.Terminal, t trust, book *ledger.Ledger, blocks *library, 
 	var up *uplink.Uplink
 	up, err := uplink.New(uplink.Options{URL: c.Central.URL, Identity: t.identity, Ledger: book,
 		Blocks: uplink.BlockStore{Dir: c.Manifests(), Quota: c.QuotaMB << 20, Reserve: c.ReserveMB << 20}, Dial: world.dial, Rand: world.rand, Now: time.Now, Log: log,
-		Program: version(), Faults: faults, Peppers: blocks.lackPeppers, KeepPepper: blocks.keepPepper, Register: register,
+		Program: version(), Faults: faults, Peppers: blocks.lackPeppers, KeepPepper: blocks.keepPepper, Register: register, Step: world.step,
 		OnBlocks: func() { logError(log, "looking for new manifests", blocks.rescan(context.Background())) },
 		OnListed: func() { blocks.know(up.Listed()) }, Held: blocks.held})
 	switch {
@@ -122,7 +123,7 @@ func (l *link) Standing(ctx context.Context, o validate.Opened) (terminal.Standi
 	if err != nil {
 		return terminal.Standing{}, err
 	}
-	var s terminal.Standing
+	s := terminal.Standing{Asks: true}
 	if s.TerminalSuspended, s.GameSuspended, err = l.book.Suspended(ctx, o.Game, o.Emission, o.Number); err != nil {
 		return s, err
 	}
@@ -131,6 +132,12 @@ func (l *link) Standing(ctx context.Context, o validate.Opened) (terminal.Standi
 		s.Pack, s.OwnerEpoch = pack.State, pack.Epoch
 		if pack.Owner == l.name {
 			s.Right = validate.RightOwner
+		}
+	}
+	if held, err := l.book.Held(ctx, o.Key()); err != nil || held {
+		s.Right = validate.RightNone // central may have allowed another terminal to pay it
+		if err != nil {
+			return s, err
 		}
 	}
 	ticket, err := l.book.TicketState(ctx, o.Code.Game, o.Code.Pack, o.Code.Number)
@@ -295,6 +302,14 @@ func (l *link) notCredited(out *control.Link) error {
 		out.Exceptions = open
 	}
 	return errors.Join(err1, err2)
+}
+
+// reread takes what somebody has put beside the blocks.
+func (l *link) reread(ctx context.Context) error {
+	if l.up == nil {
+		return nil
+	}
+	return l.up.Reread(ctx)
 }
 
 // status is the link for the socket, nil when there is none.

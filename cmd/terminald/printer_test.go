@@ -143,3 +143,38 @@ func TestDrawerAtThePrinterOpensAtThePaymentAlone(t *testing.T) {
 		t.Errorf("%d pulses for two payments, a copy and a restart", len(got))
 	}
 }
+
+// TestClosingCutOffByAKillIsCutOffThePaperToo: no entry says that a closing's slip is being
+// printed, and its piece must not hang on the next customer's.
+func TestClosingCutOffByAKillIsCutOffThePaperToo(t *testing.T) {
+	s := openShop(t)
+	s.start(t)
+	ctx := deadline(t)
+	s.Paper.LoadPaper(4)
+	if _, err := s.Client.X(ctx, validate.DayClosing, true); err != nil {
+		t.Fatal(err)
+	}
+	for len(s.Paper.Uncut().Lines) < 4 {
+		if _, err := s.Client.View(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	s.Paper.PowerCycle() // else it would go on with what it holds
+	s.Paper.LoadPaper(0)
+	s.start(t)
+	paid := s.pay(t, s.scan(t, s.codes["2000"][0]))
+	torn, err := s.Paper.Next(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slip, err := s.Paper.Next(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(torn.Text(), paid.Receipt.Number) || !strings.Contains(slip.Text(), paid.Receipt.Number) {
+		t.Errorf("the torn piece:\n%s\nthe slip:\n%s", torn.Text(), slip.Text())
+	}
+}

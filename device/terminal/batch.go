@@ -56,6 +56,11 @@ func (t *Terminal) EndBatch(id string) error {
 	if state.Batch == nil || state.Batch.ID != id {
 		return ErrNoBatch
 	}
+	for _, v := range state.Batch.Views {
+		if v.begun() && !state.Batch.Paid {
+			t.giveBack(context.Background(), v.ID)
+		}
+	}
 	t.change(func(s *State) { s.Batch, s.View = nil, View{Stage: Idle, At: t.opt.Now()} })
 	return nil
 }

@@ -43,6 +43,15 @@ type Ledger interface {
 	Prepare(c validate.Claim)
 	// Record commits a claim. When it returns nil the claim is durable.
 	Record(ctx context.Context, c validate.Claim) (validate.Receipt, error)
+	// Intend stores that a claim is to be made once central allows it; a live intent of the
+	// ticket is the answer where there is one. GiveBack ends one for good.
+	Intend(ctx context.Context, c validate.Claim) (validate.Intent, error)
+	GiveBack(ctx context.Context, claim string) error
+	// Intent is the newest intent of a ticket, nil for none; Intents are those that live.
+	Intent(ctx context.Context, t validate.TicketKey) (*validate.Intent, error)
+	Intents(ctx context.Context) ([]validate.Intent, error)
+	// IntentsChanged is closed at the next change of an intent.
+	IntentsChanged() <-chan struct{}
 	// Unprinted lists claims in the states sending and held, oldest first.
 	Unprinted(ctx context.Context) ([]validate.Receipt, error)
 	// Mark stores how far the paper has come.
@@ -103,6 +112,7 @@ type Standing struct {
 	Pack              validate.PackState
 	Right             validate.Right
 	OwnerEpoch        int64
+	Asks              bool // central can be asked to allow a payment
 	PaidElsewhere     *validate.Payment
 	Closed            policy.Date
 }
@@ -238,6 +248,8 @@ type View struct {
 	policy     policy.Policy // of the act that made the verdict
 	ownerEpoch int64         // the right by which a claim of it is made
 	round      int           // the round that a claim of it would have
+	right      validate.Right
+	asks       bool // central can be asked about it
 }
 
 // New makes a terminal that shows the idle page. Run starts its printing.

@@ -159,8 +159,8 @@ func (c *Central) ReportStolen(ctx context.Context, gameCode string, first, last
 	return c.move(ctx, gameCode, first, last, move{act: StealPack})
 }
 
-// Recover gives stolen packs the state that they had before.
-func (c *Central) Recover(ctx context.Context, gameCode string, first, last uint32) ([]wire.PackItem, error) {
+// RecoverPacks gives stolen packs the state that they had before.
+func (c *Central) RecoverPacks(ctx context.Context, gameCode string, first, last uint32) ([]wire.PackItem, error) {
 	return c.move(ctx, gameCode, first, last, move{act: RecoverPack})
 }
 

@@ -148,6 +148,7 @@ const (
 	identityAsked   counter = "identity_requests"
 	identityActs    counter = "identity_audit"
 	messagesSent    counter = "messages"
+	revoked         counter = "revocations"
 )
 
 // take gives the counter's next number.

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"grattoir/sync/wire"
@@ -136,7 +135,7 @@ func (c *Central) StopPayments(ctx context.Context, name, reason string) error {
 	}
 	var newest int64
 	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		stopped, _, _, err := holdTerminal(ctx, tx, name)
+		stopped, _, err := holdTerminal(ctx, tx, name)
 		if err == nil && stopped != "" {
 			err = fmt.Errorf("%w: they are stopped already (%s); legal now: resume", ErrRefused, stopped)
 		}
@@ -156,33 +155,24 @@ func (c *Central) StopPayments(ctx context.Context, name, reason string) error {
 	return nil
 }
 
-// Resume lets a terminal pay again whose payments were stopped, and takes one back whose
-// requests were all refused, with the certificate that it has. A terminal whose journal
-// contradicted the one held here must be enrolled again.
+// Resume lets a terminal pay again whose payments were stopped. One whose every request
+// is refused comes back by a new enrolment only: its certificate is revoked.
 func (c *Central) Resume(ctx context.Context, name string) error {
 	var newest int64
 	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		newest = 0
-		stopped, state, reason, err := holdTerminal(ctx, tx, name)
+		stopped, state, err := holdTerminal(ctx, tx, name)
 		switch {
 		case err != nil:
 			return err
-		case state == Suspended && strings.HasPrefix(reason, forkReason):
-			return fmt.Errorf("%w: two journals carry its name (%s): enrol the right device again (central terminal add %s)", ErrRefused, reason, name)
-		case state != Suspended && stopped == "":
-			return fmt.Errorf("%w: it is %s and may pay", ErrRefused, state)
+		case stopped == "" && state == Suspended:
+			return fmt.Errorf("%w: every request of it is refused: to let a device in again, central terminal add %s", ErrRefused, name)
+		case stopped == "":
+			return fmt.Errorf("%w: it is %s and its payments are not stopped", ErrRefused, state)
 		}
-		if state == Suspended {
-			_, err = tx.ExecContext(ctx, "UPDATE terminals SET state = CASE WHEN cert_serial = '' THEN $1 ELSE $2 END, reason = '' WHERE name = $3", NeverSeen, Enrolled, name)
-			if err == nil { // a code that was made meanwhile would let another device in
-				_, err = tx.ExecContext(ctx, "DELETE FROM enrol_codes WHERE terminal = $1", name)
-			}
+		if _, err := tx.ExecContext(ctx, "UPDATE terminals SET stopped = '' WHERE name = $1", name); err != nil {
+			return err
 		}
-		if err == nil && stopped != "" {
-			if _, err = tx.ExecContext(ctx, "UPDATE terminals SET stopped = '' WHERE name = $1", name); err == nil {
-				newest, err = c.tellStopped(ctx, tx, name, false, "")
-			}
-		}
+		newest, err = c.tellStopped(ctx, tx, name, false, "")
 		return err
 	})
 	if err != nil {
@@ -197,12 +187,12 @@ func (c *Central) tellStopped(ctx context.Context, tx *sql.Tx, name string, on b
 	return addFeed(ctx, tx, name, c.now(), wire.FeedItem{Kind: wire.FeedSuspension, Suspension: &wire.SuspensionItem{Suspended: on, Reason: reason}})
 }
 
-// holdTerminal reads why a terminal may not pay, its state and why it is in it, and keeps
-// others from changing them.
-func holdTerminal(ctx context.Context, tx *sql.Tx, name string) (stopped string, state TerminalState, reason string, err error) {
-	err = tx.QueryRowContext(ctx, "UPDATE terminals SET state = state WHERE name = $1 RETURNING stopped, state, reason", name).Scan(&stopped, &state, &reason)
+// holdTerminal reads why a terminal may not pay and the state it is in, and keeps others
+// from changing them.
+func holdTerminal(ctx context.Context, tx *sql.Tx, name string) (stopped string, state TerminalState, err error) {
+	err = tx.QueryRowContext(ctx, "UPDATE terminals SET state = state WHERE name = $1 RETURNING stopped, state", name).Scan(&stopped, &state)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = fmt.Errorf("%w: central terminal list shows the names", ErrNotFound)
 	}
-	return stopped, state, reason, err
+	return stopped, state, err
 }

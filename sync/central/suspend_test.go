@@ -89,38 +89,14 @@ func testTerminalWhosePaymentsAreStoppedGoesOnSendingItsJournal(t *testing.T, w 
 	}
 }
 
-// TestRefusedTerminalComesBackWithItsCertificate, and one that was frozen does not.
-func TestRefusedTerminalComesBackWithItsCertificate(t *testing.T) {
+// TestRefusedTerminalIsNotResumed: its certificate is revoked, and comes back by no word.
+func TestRefusedTerminalIsNotResumed(t *testing.T) {
 	w := newWorld(t)
-	ctx := t.Context()
 	d := w.enrolled(t, "T-1")
-	if _, err := w.AddTerminal(ctx, "T-2"); err != nil {
-		t.Fatal(err)
-	}
-	wantErr(t, w.Suspend(ctx, "T-1", "stolen"), nil)
-	wantErr(t, w.Suspend(ctx, "T-2", "stolen"), nil)
+	wantErr(t, w.StopPayments(t.Context(), "T-1", "inquiry"), nil)
+	wantErr(t, w.Suspend(t.Context(), "T-1", "stolen"), nil)
+	wantErr(t, w.Resume(t.Context(), "T-1"), nil) // of its payments alone
+	wantErr(t, w.Resume(t.Context(), "T-1"), ErrRefused)
 	var a wire.HelloAnswer
 	wantKind(t, post(t, d.client, wire.PathHello, wire.Hello{Protocol: 1}, &a), wire.KindForbidden)
-	if _, err := w.AddTerminal(ctx, "T-1"); err != nil {
-		t.Fatal(err)
-	}
-	wantErr(t, w.Resume(ctx, "T-1"), nil)
-	wantErr(t, w.Resume(ctx, "T-2"), nil)
-	if e := post(t, d.client, wire.PathHello, wire.Hello{Protocol: 1}, &a); e != nil {
-		t.Error(e)
-	}
-	if n := w.count(t, "SELECT count(*) FROM enrol_codes"); n != 0 {
-		t.Errorf("%d codes that lie about let another device in", n)
-	}
-	if got, err := w.Terminal(ctx, "T-2"); err != nil || got.State != NeverSeen {
-		t.Errorf("%+v %v", got, err)
-	}
-	w.give(t, "T-1", 10, 19)
-	won := w.winners(10, 19)
-	d.pay(t, won[0], won[1])
-	d.send(t, 1, 2)
-	d.lines = d.lines[:1]
-	d.pay(t, won[2])
-	wantKind(t, d.refused(t, d.upload(t, 2, 2)), wire.KindFork)
-	wantErr(t, w.Resume(ctx, "T-1"), ErrRefused)
 }
