@@ -564,6 +564,13 @@ func (u *Uplink) Status() Status {
 	return s
 }
 
+// Refused is Status.Refused alone.
+func (u *Uplink) Refused() string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.refused
+}
+
 // hello tells central how the terminal is, and hears what central has of it.
 func (u *Uplink) hello(ctx context.Context) (rest, error) {
 	s := u.Status()
