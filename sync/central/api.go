@@ -34,7 +34,7 @@ func statusOf(kind wire.Kind) int {
 		return http.StatusBadRequest
 	case wire.KindTooLarge:
 		return http.StatusRequestEntityTooLarge
-	case wire.KindForbidden, wire.KindBadCode:
+	case wire.KindForbidden, wire.KindBadCode, wire.KindExpired:
 		return http.StatusForbidden
 	case wire.KindBehind, wire.KindFork:
 		return http.StatusConflict
@@ -63,6 +63,7 @@ func (c *Central) TLSConfig() *tls.Config {
 func (c *Central) API() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+wire.PathEnrol, c.serveEnrol)
+	mux.HandleFunc("POST "+wire.PathRenew, c.serveRenew)
 	mux.HandleFunc("POST "+wire.PathHello, c.known(c.serveHello))
 	mux.HandleFunc("POST "+wire.PathJournal, c.known(c.serveJournal))
 	mux.HandleFunc("GET "+wire.PathJournal, c.known(c.serveOwnJournal))
@@ -87,7 +88,7 @@ func (c *Central) known(serve func(http.ResponseWriter, *http.Request, caller)) 
 		// The handshake proved the certificate; a connection kept open may outlive it.
 		cert := r.TLS.PeerCertificates[0]
 		if c.opt.Now().After(cert.NotAfter) {
-			c.fail(w, r, wireError(wire.KindForbidden, "the certificate ended at %s: enrol again", wire.FormatTime(cert.NotAfter)))
+			c.fail(w, r, wireError(wire.KindExpired, "the certificate ended at %s: renew it", wire.FormatTime(cert.NotAfter)))
 			return
 		}
 		who, err := c.identify(r.Context(), cert)
@@ -191,6 +192,9 @@ func (c *Central) serveHello(w http.ResponseWriter, r *http.Request, who caller)
 		return
 	}
 	a, err := c.hello(r.Context(), who, h)
+	if err == nil {
+		err = c.noteUse(r.Context(), who.name, r.TLS.PeerCertificates[0].SerialNumber.Text(16))
+	}
 	c.answer(w, r, a, err)
 }
 

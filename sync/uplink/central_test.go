@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,18 +33,24 @@ type realLink struct {
 	real    *central.Central
 	winners []ticket.Code
 	block   *manifest.Block
+	shift   *atomic.Int64 // of central's clock and the terminal's, against the bubble's
 }
+
+// later moves both clocks: central looks twice a second, and the bubble would run through a year of it.
+func (r *realLink) later(d time.Duration) { r.shift.Add(int64(d)) }
 
 var realTiers = []manifest.Tier{{Count: 20, Amount: 2000}}
 
 func joinReal(t *testing.T) *realLink {
 	dir := t.TempDir()
-	c, err := central.Open(t.Context(), central.Options{Dir: filepath.Join(dir, "central"), Hosts: []string{"central.test"}, AllowanceClaims: 500})
+	shift := new(atomic.Int64)
+	now := func() time.Time { return time.Now().Add(time.Duration(shift.Load())) }
+	c, err := central.Open(t.Context(), central.Options{Dir: filepath.Join(dir, "central"), Hosts: []string{"central.test"}, AllowanceClaims: 500, Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	r := &realLink{real: c, link: &link{fake: &fake{t: t}, blocks: make(chan struct{}, 9), net: newPipes()}}
+	r := &realLink{real: c, shift: shift, link: &link{fake: &fake{t: t}, blocks: make(chan struct{}, 9), net: newPipes()}}
 	r.seal(t, filepath.Join(dir, "sealed.manifest"))
 	serveReal(t, c, r.net)
 	code, err := c.AddTerminal(t.Context(), "T-1")
@@ -60,7 +67,7 @@ func joinReal(t *testing.T) *realLink {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.ledger.Close() })
-	r.opt = Options{Identity: id, Ledger: r.ledger, Blocks: BlockStore{Dir: filepath.Join(dir, "manifests"), Quota: 1 << 30}, Dial: r.net.Dial, OnBlocks: func() { r.blocks <- struct{}{} }}
+	r.opt = Options{Identity: id, Ledger: r.ledger, Blocks: BlockStore{Dir: filepath.Join(dir, "manifests"), Quota: 1 << 30}, Dial: r.net.Dial, Now: now, OnBlocks: func() { r.blocks <- struct{}{} }}
 	return r
 }
 

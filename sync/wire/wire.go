@@ -231,6 +231,7 @@ const (
 	KindBadRequest Kind = "bad-request" // never repeat it as it is
 	KindTooLarge   Kind = "too-large"   // send less
 	KindForbidden  Kind = "forbidden"   // certificate unknown, revoked or suspended
+	KindExpired    Kind = "expired"     // the certificate has ended: renew it, PathRenew
 	KindBadCode    Kind = "bad-code"    // enrolment code unknown, used or expired
 	KindBehind     Kind = "behind"      // Acked says where the journal goes on
 	KindFork       Kind = "fork"        // same number, other bytes: a person is needed
