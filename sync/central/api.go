@@ -91,7 +91,11 @@ func (c *Central) known(serve func(http.ResponseWriter, *http.Request, caller)) 
 			c.fail(w, r, wireError(wire.KindExpired, "the certificate ended at %s: renew it", wire.FormatTime(cert.NotAfter)))
 			return
 		}
-		who, err := c.identify(r.Context(), cert)
+		// Before it is looked at: a suspension from here on ends the request.
+		ctx, leave := c.visitors.enter(r.Context(), cert.Subject.CommonName)
+		defer leave()
+		r = r.WithContext(ctx)
+		who, err := c.identify(ctx, cert)
 		if err != nil {
 			c.fail(w, r, err)
 			return
@@ -106,6 +110,8 @@ func (c *Central) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var e *wire.Error
 	switch {
 	case errors.As(err, &e):
+	case errors.Is(context.Cause(r.Context()), errRevoked):
+		e = wireError(wire.KindForbidden, "%v", errRevoked)
 	case r.Context().Err() != nil:
 		return // nobody listens
 	case c.store.busy(err):
@@ -280,7 +286,7 @@ func (c *Central) serveBlock(w http.ResponseWriter, r *http.Request, _ caller) {
 	defer f.Close()
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("ETag", `"`+sum+`"`)
-	http.ServeContent(w, r, "", time.Time{}, f)
+	http.ServeContent(w, r, "", time.Time{}, revocable{f, r.Context()})
 }
 
 func (c *Central) published(ctx context.Context, sum string) (bool, error) {

@@ -63,9 +63,10 @@ type Central struct {
 	blocks   map[validate.BlockID]*openBlock
 	replaced []*manifest.Block // by a higher serial
 
-	feed *bell
-	stop context.CancelFunc
-	done sync.WaitGroup
+	feed     *bell
+	visitors visitors
+	stop     context.CancelFunc
+	done     sync.WaitGroup
 
 	// committed is called between an upload's commit and its answer. Tests stop there.
 	committed func()
@@ -143,6 +144,9 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 		return nil, errors.Join(err, c.store.close())
 	}
 	c.feed = newBell(newest)
+	if err := c.heedRevocations(ctx); err != nil {
+		return nil, errors.Join(err, c.store.close())
+	}
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = stop
 	c.done.Go(func() { c.watchFeed(watching) })

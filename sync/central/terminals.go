@@ -162,7 +162,7 @@ func (c *Central) Suspend(ctx context.Context, name, reason string) error {
 	if len(reason) > 200 {
 		return fmt.Errorf("suspend %.64q: %w: the reason has %d bytes, at most 200", name, ErrRefused, len(reason))
 	}
-	return c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		done, err := tx.ExecContext(ctx, "UPDATE terminals SET state = $1, reason = $2, frozen = '', frozen_at = '', recover_epoch = 0 WHERE name = $3", Suspended, reason, name)
 		if err != nil {
 			return err
@@ -177,6 +177,10 @@ func (c *Central) Suspend(ctx context.Context, name, reason string) error {
 		_, err = tx.ExecContext(ctx, "DELETE FROM enrol_codes WHERE terminal = $1", name)
 		return err
 	})
+	if err == nil {
+		c.visitors.end(name)
+	}
+	return err
 }
 
 // caller is the terminal that made a request.
