@@ -332,10 +332,15 @@ func terminalShowCommand() *cobra.Command {
 					return nil, nil, err
 				}
 				certificates, err := c.Certificates(ctx, args[0])
+				if err != nil {
+					return nil, nil, err
+				}
+				unsettled, err := c.Unsettled(ctx, args[0])
 				return struct {
 					central.Terminal
 					Certificates []central.Certificate `json:"certificates"`
-				}{t, certificates}, func(w io.Writer) error { return showTerminal(w, t, certificates) }, err
+					Unsettled    bool                  `json:"unsettled"` // central was restored, and it has not sent again what it holds
+				}{t, certificates, unsettled}, func(w io.Writer) error { return showTerminal(w, t, certificates, unsettled) }, err
 			})
 		},
 	}
@@ -343,7 +348,7 @@ func terminalShowCommand() *cobra.Command {
 	return cmd
 }
 
-func showTerminal(w io.Writer, t central.Terminal, certificates []central.Certificate) error {
+func showTerminal(w io.Writer, t central.Terminal, certificates []central.Certificate, unsettled bool) error {
 	rows := [][2]string{{"terminal", t.Name}, {"state", string(t.State)}, {"why suspended", orDash(t.Reason)}, {"frozen", orDash(string(t.Frozen))}}
 	if t.Frozen != "" {
 		next := "look at its card, then: central terminal recover " + t.Name
@@ -355,6 +360,9 @@ func showTerminal(w io.Writer, t central.Terminal, certificates []central.Certif
 	rows = append(rows, [2]string{"region", orDash(t.Region)}, [2]string{"enrolled", when(t.Enrolled)}, [2]string{"last contact", when(t.Contact)}, [2]string{"program", orDash(t.Program)},
 		[2]string{"journal held", fmt.Sprintf("%d-%06d", t.Acked.Epoch, t.Acked.Seq)}, [2]string{"journal as told", fmt.Sprintf("%d-%06d", t.Head.Epoch, t.Head.Seq)},
 		[2]string{"unsent as told", fmt.Sprint(t.Unsent)}, [2]string{"faults", orDash(strings.Join(t.Faults, ","))})
+	if unsettled {
+		rows = append(rows, [2]string{"unsettled", "central was restored, and this terminal has not sent again what it holds a signature for"})
+	}
 	for _, c := range certificates {
 		rows = append(rows, [2]string{"certificate", fmt.Sprintf("%s %s, until %s, first used %s", c.How, when(c.Issued), when(c.Expires), when(c.Used))})
 	}

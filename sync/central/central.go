@@ -58,6 +58,7 @@ type Central struct {
 	opt   Options
 	keys  keys
 	store store
+	id    string // random, the same in the folder and in the database
 
 	blocksMu sync.Mutex
 	blocks   map[validate.BlockID]*openBlock
@@ -130,7 +131,8 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 	if c.store, err = openStore(ctx, opt); err != nil {
 		return nil, err
 	}
-	if isNew {
+	err = c.recognise(ctx)
+	if err == nil && isNew {
 		err = writeWhole(notePath(opt), []byte(opt.Database+"\n"), 0o600)
 	}
 	if err == nil {

@@ -207,11 +207,14 @@ func TestKeysFromBeforeTheirHistoryAreKept(t *testing.T) {
 	for _, column := range []string{"frozen", "frozen_at", "recover_epoch", "runs", "renewal_key"} {
 		w.exec(t, "ALTER TABLE terminals DROP COLUMN "+column)
 	}
-	for _, table := range []string{"certificates", "strays", "revocations"} {
+	for _, table := range []string{"certificates", "strays", "revocations", "centrals", "restores", "losses"} {
 		w.exec(t, "DROP TABLE "+table)
 	}
 	w.exec(t, "DELETE FROM goose_db_version WHERE version_id >= 5")
 	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(w.opt.Dir, idFile)); err != nil { // later than that program
 		t.Fatal(err)
 	}
 	again := testCentral(t, w.opt.Dir, w.clock)

@@ -277,6 +277,9 @@ func (in *intake) store(ctx context.Context, lines []line) error {
 	if err != nil {
 		return err
 	}
+	if err := in.came(ctx, last.seq); err != nil {
+		return err
+	}
 	// What the terminal last told of its head may be older or newer than this upload's end.
 	_, err = in.tx.ExecContext(ctx, "UPDATE terminals SET unsent = head_seq - $1 WHERE name = $2 AND head_epoch = $3 AND head_seq > $4", last.seq, in.who.name, in.epoch, last.seq)
 	if err != nil {

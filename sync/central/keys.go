@@ -43,6 +43,8 @@ type keys struct {
 	server     tls.Certificate
 	signer     note.Signer
 	notePublic string
+	verifiers  note.Verifiers // of what this central has signed
+	fresh      bool           // made at this start
 	claim      ledger.ClaimSecretKey
 	claimLine  string // public half
 }
@@ -64,6 +66,11 @@ func loadKeys(opt Options) (keys, error) {
 	if k.signer, err = note.NewSigner(secret); err != nil {
 		return k, fmt.Errorf("keys/sign.key: %w", err)
 	}
+	own, err := note.NewVerifier(public)
+	if err != nil {
+		return k, fmt.Errorf("keys/sign.key: %w", err)
+	}
+	k.verifiers = note.VerifierList(own)
 	if secret, k.claimLine, err = loadPair(filepath.Join(dir, "claim.key"), ledger.GenerateClaimKey); err != nil {
 		return k, fmt.Errorf("keys/claim.key: %w", err)
 	}
@@ -136,6 +143,7 @@ func moveInto(from, to string) error {
 func (k *keys) loadCA(path string, opt Options) error {
 	text, err := readKeyFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
+		k.fresh = true
 		text, err = makeCA(path, opt)
 	}
 	if err != nil {

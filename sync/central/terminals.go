@@ -1,6 +1,7 @@
 package central
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/x509"
@@ -190,15 +191,15 @@ type caller struct {
 }
 
 // identify holds a verified client certificate against the database, at each request:
-// a suspension or a new enrolment takes effect at once.
+// a suspension or a new enrolment takes effect at once. The key counts, not the
+// certificate's number: an old and a new one overlap, also when the tables were put back to
+// before the new one was made.
 func (c *Central) identify(ctx context.Context, cert *x509.Certificate) (caller, error) {
 	name := cert.Subject.CommonName
 	var state TerminalState
 	var reason string
-	var good int
 	var spki []byte
-	err := c.store.reader().QueryRowContext(ctx, `SELECT (SELECT count(*) FROM certificates WHERE terminal = $1 AND serial = $2), state, reason, public_key
-		FROM terminals WHERE name = $1`, name, cert.SerialNumber.Text(16)).Scan(&good, &state, &reason, &spki)
+	err := c.store.reader().QueryRowContext(ctx, "SELECT state, reason, public_key FROM terminals WHERE name = $1", name).Scan(&state, &reason, &spki)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return caller{}, wireError(wire.KindForbidden, "terminal %.64q is not known here: enrol it", name)
@@ -206,7 +207,7 @@ func (c *Central) identify(ctx context.Context, cert *x509.Certificate) (caller,
 		return caller{}, err
 	case state == Suspended:
 		return caller{}, wireError(wire.KindForbidden, "terminal %s is suspended: %s", name, reason)
-	case state != Enrolled || good == 0:
+	case state != Enrolled || !bytes.Equal(spki, cert.RawSubjectPublicKeyInfo):
 		return caller{}, wireError(wire.KindForbidden, "this certificate of terminal %s is no longer good, another device was enrolled: enrol this one again", name)
 	}
 	key, err := parseKey(spki)
@@ -245,6 +246,9 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 		at := wire.FormatTime(now)
 		if frozen, err = c.lives(ctx, tx, who.name, at, h); err != nil || frozen != nil {
 			return err // a freeze is committed with its refusal
+		}
+		if err = c.notice(ctx, tx, who.name, at, h.Acked); err != nil {
+			return err
 		}
 		if recover, err = c.stopped(ctx, tx, who.name, at, h); err != nil {
 			return err

@@ -38,6 +38,8 @@ type Ledger interface {
 	HeadPosition(ctx context.Context) (wire.Position, error)
 	PositionAt(ctx context.Context, seq int64) (wire.Position, error)
 	Acked(ctx context.Context) (wire.Position, error)
+	// AckedNote is the newest acknowledgement as central signed it, "" for none.
+	AckedNote(ctx context.Context) (string, error)
 	// Since gives the next run of exact lines after an entry. Reading deletes nothing.
 	Since(ctx context.Context, after int64, max int) (from int64, lines []string, to wire.Position, err error)
 	Ack(ctx context.Context, a wire.Ack) error
@@ -602,12 +604,16 @@ func (u *Uplink) hello(ctx context.Context) (rest, error) {
 			faults = append(faults, f.Code+"-"+string(f.Lane))
 		}
 	}
+	signed, err := u.opt.Ledger.AckedNote(ctx)
+	if err != nil {
+		return rest{}, err
+	}
 	u.count++
 	stop, _ := stops(s.Refused)
 	asked := u.opt.Now()
 	message := wire.Hello{Protocol: wire.Protocol, Program: u.opt.Program, Head: head, Snapshot: s.Snapshot, Feed: s.Feed, Unsent: s.Unsent,
 		DeviceTime: wire.FormatTime(asked), DiskFree: free, Faults: faults,
-		Stopped: stop, Run: u.run, Count: u.count}
+		Stopped: stop, Acked: signed, Run: u.run, Count: u.count}
 	var a wire.HelloAnswer
 	if err := u.client().post(ctx, wire.PathHello, message, &a); err != nil {
 		return rest{}, err

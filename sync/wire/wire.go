@@ -86,6 +86,9 @@ type Hello struct {
 	Faults     []string `json:"faults"`    // codes of what does not work now
 	// Stopped is why the terminal pays nothing until a person has looked, "" for nothing.
 	Stopped Stop `json:"stopped,omitempty"`
+	// Acked is the newest acknowledgement that the terminal holds, as central signed it, ""
+	// for none: a central that was put back to an earlier state knows by it what it lost.
+	Acked string `json:"acked,omitempty"`
 	// Run is the random name of the program since its start, 32 hexadecimal digits, and
 	// Count how often it has said hello: a run that comes back after another one was heard
 	// means that two devices have this terminal's name. "" from a program that tells none.

@@ -45,3 +45,26 @@ CREATE TABLE revocations(
   at TEXT NOT NULL
 ) STRICT;
 INSERT INTO counters(name, value) VALUES('revocations', 0);
+
+-- Who these tables are: the folder has the same name, so that an empty or another
+-- database is not taken for them. One row.
+CREATE TABLE centrals(
+  id TEXT NOT NULL PRIMARY KEY,
+  made TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Each time that these tables were put back from a backup.
+CREATE TABLE restores(
+  at TEXT NOT NULL PRIMARY KEY,
+  made TEXT NOT NULL                   -- when the backup was
+) STRICT, WITHOUT ROWID;
+
+-- What this central has signed for and does not hold any more, until it came again: its
+-- tables were put back. note is its own acknowledgement, as the terminal showed it.
+CREATE TABLE losses(
+  terminal TEXT NOT NULL PRIMARY KEY,
+  epoch INTEGER NOT NULL,
+  seq INTEGER NOT NULL,
+  note TEXT NOT NULL,
+  noticed TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
