@@ -3,7 +3,6 @@ package central
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -52,10 +51,8 @@ func statusOf(kind wire.Kind) int {
 // CA where one is given. Enrolling needs none; API refuses everything else without one.
 // The CA's certificate is sent along, so that an enrolling terminal can pin it.
 func (c *Central) TLSConfig() *tls.Config {
-	pool := x509.NewCertPool()
-	pool.AddCert(c.keys.ca)
 	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{c.keys.server}, ClientAuth: tls.VerifyClientCertIfGiven,
-		ClientCAs: pool, Time: c.opt.Now, NextProtos: []string{"http/1.1"}}
+		ClientCAs: c.clientCAs(), Time: c.opt.Now, NextProtos: []string{"http/1.1"}}
 }
 
 // API serves the terminals' requests. It belongs behind TLSConfig: who asks is read from
@@ -69,6 +66,7 @@ func (c *Central) API() http.Handler {
 	mux.HandleFunc("GET "+wire.PathJournal, c.known(c.serveOwnJournal))
 	mux.HandleFunc("GET "+wire.PathFeed, c.known(c.serveFeed))
 	mux.HandleFunc("GET "+wire.PathSnapshot, c.known(c.serveSnapshot))
+	mux.HandleFunc("GET "+wire.PathTrust, c.known(c.serveTrust))
 	mux.HandleFunc("GET "+wire.PathBlocks+"{sha256}", c.known(c.serveBlock))
 	mux.HandleFunc("GET "+wire.PathPeppers+"{block}", c.known(c.servePepper))
 	mux.HandleFunc("POST "+wire.PathIdentities, c.known(c.serveIdentities))

@@ -128,6 +128,9 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 	if c.keys, err = loadKeys(opt); err != nil {
 		return nil, err
 	}
+	if err := c.keys.loadBeside(c); err != nil {
+		return nil, err
+	}
 	if c.store, err = openStore(ctx, opt); err != nil {
 		return nil, err
 	}

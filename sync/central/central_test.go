@@ -149,7 +149,7 @@ func testRevocationTakesEffectAtTheNextRequest(t *testing.T, w *world) {
 		t.Fatal(e)
 	}
 	w.clock.advance(terminalLife + time.Second)
-	wantKind(t, post(t, again.client, wire.PathHello, wire.Hello{Protocol: 1}, &h), wire.KindForbidden)
+	wantKind(t, post(t, again.client, wire.PathHello, wire.Hello{Protocol: 1}, &h), wire.KindExpired)
 }
 
 // TestEveryKeyThatATerminalEnrolledIsKept: each proves what was signed in its time, also
@@ -204,7 +204,7 @@ func TestKeysFromBeforeTheirHistoryAreKept(t *testing.T) {
 	d := w.enrolled(t, "T-1")
 	w.exec(t, "DROP TABLE device_keys")
 	w.exec(t, "DROP TABLE counters")
-	for _, column := range []string{"frozen", "frozen_at", "recover_epoch", "runs", "renewal_key"} {
+	for _, column := range []string{"frozen", "frozen_at", "recover_epoch", "runs", "renewal_key", "trust"} {
 		w.exec(t, "ALTER TABLE terminals DROP COLUMN "+column)
 	}
 	for _, table := range []string{"certificates", "strays", "revocations", "centrals", "restores", "losses"} {

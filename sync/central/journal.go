@@ -321,7 +321,10 @@ func (in *intake) answer(ctx context.Context, u wire.Upload) (acked string, exce
 		if _, err := in.tx.ExecContext(ctx, "INSERT INTO acks(terminal, epoch, seq, note) VALUES($1, $2, $3, $4)", in.who.name, u.Epoch, u.To.Seq, acked); err != nil {
 			return "", nil, err
 		}
-	} else if err != nil {
+	} else if err == nil {
+		acked, err = in.c.keys.signedNow(acked)
+	}
+	if err != nil {
 		return "", nil, err
 	}
 	rows, err := in.tx.QueryContext(ctx, "SELECT seq, kind, text FROM conflicts WHERE terminal = $1 AND epoch = $2 AND seq BETWEEN $3 AND $4 ORDER BY seq",

@@ -42,6 +42,9 @@ type keys struct {
 	caPEM      string
 	server     tls.Certificate
 	signer     note.Signer
+	signers    []note.Signer // it, and during a rotation the other one
+	otherCAs   []*x509.Certificate
+	otherKeys  []string // public note keys of the others
 	notePublic string
 	verifiers  note.Verifiers // of what this central has signed
 	fresh      bool           // made at this start
@@ -66,11 +69,6 @@ func loadKeys(opt Options) (keys, error) {
 	if k.signer, err = note.NewSigner(secret); err != nil {
 		return k, fmt.Errorf("keys/sign.key: %w", err)
 	}
-	own, err := note.NewVerifier(public)
-	if err != nil {
-		return k, fmt.Errorf("keys/sign.key: %w", err)
-	}
-	k.verifiers = note.VerifierList(own)
 	if secret, k.claimLine, err = loadPair(filepath.Join(dir, "claim.key"), ledger.GenerateClaimKey); err != nil {
 		return k, fmt.Errorf("keys/claim.key: %w", err)
 	}

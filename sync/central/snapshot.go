@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"grattoir/sync/wire"
 	"grattoir/validate"
 	"grattoir/validate/policy"
@@ -257,19 +255,22 @@ func (c *Central) addSnapshot(ctx context.Context, tx *sql.Tx, s wire.Snapshot) 
 		return err
 	}
 	s.Issued = c.opt.Now()
-	signed, err := note.Sign(&note.Note{Text: s.Text()}, c.keys.signer)
+	signed, err := c.keys.sign(s.Text())
 	if err != nil {
 		return fmt.Errorf("sign the snapshot: %w", err)
 	}
 	if len(signed) > wire.MaxAnswer {
 		return fmt.Errorf("%w: the snapshot would have %d bytes, at most %d", ErrRefused, len(signed), wire.MaxAnswer)
 	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO snapshots(version, issued, note) VALUES($1, $2, $3)", s.Version, wire.FormatTime(s.Issued), string(signed))
+	_, err = tx.ExecContext(ctx, "INSERT INTO snapshots(version, issued, note) VALUES($1, $2, $3)", s.Version, wire.FormatTime(s.Issued), signed)
 	return err
 }
 
 // Snapshot is the newest snapshot, a signed note over wire.Snapshot's text.
 func (c *Central) Snapshot(ctx context.Context) (version int64, signed string, err error) {
 	err = c.store.reader().QueryRowContext(ctx, "SELECT version, note FROM snapshots ORDER BY version DESC LIMIT 1").Scan(&version, &signed)
+	if err == nil {
+		signed, err = c.keys.signedNow(signed)
+	}
 	return version, signed, err
 }

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"grattoir/sync/wire"
 )
 
@@ -254,8 +252,8 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 			return err
 		}
 		_, err = tx.ExecContext(ctx, `UPDATE terminals SET contact = $1, program = $2, head_epoch = $3, head_seq = $4, head_hash = $5, snapshot = $6, feed = $7,
-			unsent = $8, skew_ms = $9, disk_free = $10, faults = $11 WHERE name = $12`, wire.FormatTime(now), h.Program, h.Head.Epoch, h.Head.Seq, h.Head.Hash,
-			h.Snapshot, h.Feed, h.Unsent, skew, h.DiskFree, string(faults), who.name)
+			unsent = $8, skew_ms = $9, disk_free = $10, faults = $11, trust = $12 WHERE name = $13`, wire.FormatTime(now), h.Program, h.Head.Epoch, h.Head.Seq, h.Head.Hash,
+			h.Snapshot, h.Feed, h.Unsent, skew, h.DiskFree, string(faults), h.Trust, who.name)
 		return err
 	})
 	if err != nil {
@@ -272,6 +270,11 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 	if err != nil {
 		return a, err
 	}
+	t, err := c.trust()
+	if err != nil {
+		return a, err
+	}
+	a.Trust = t.Mark()
 	held := a.Acked
 	if held.Seq == 0 { // nothing is held yet: of whichever journal it is
 		held = wire.Position{Epoch: h.Head.Epoch, Hash: strings.Repeat("0", 64)}
@@ -286,11 +289,11 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 // the terminal may pay above it.
 func (c *Central) signAck(terminal string, p wire.Position, now time.Time) (string, error) {
 	ack := wire.Ack{Terminal: terminal, Position: p, Time: now, AllowanceClaims: c.opt.AllowanceClaims, AllowanceMinor: c.opt.AllowanceMinor}
-	signed, err := note.Sign(&note.Note{Text: ack.Text()}, c.keys.signer)
+	signed, err := c.keys.sign(ack.Text())
 	if err != nil {
 		return "", fmt.Errorf("sign the acknowledgement: %w", err)
 	}
-	return string(signed), nil
+	return signed, nil
 }
 
 // plausible bounds what reports will show.
@@ -302,6 +305,8 @@ func plausible(h wire.Hello) error {
 		return fmt.Errorf("%d faults, at most 50", len(h.Faults))
 	case h.Head.Seq < 0 || h.Head.Epoch < 0 || h.Unsent < 0 || h.Snapshot < 0 || h.Feed < 0 || h.DiskFree < 0:
 		return errors.New("a number is negative")
+	case h.Trust != "" && !isHash(h.Trust):
+		return errors.New("the mark of whom it believes has not 64 hexadecimal digits")
 	case h.Head.Hash != "" && !isHash(h.Head.Hash):
 		return errors.New("the head's hash has not 64 hexadecimal digits")
 	}

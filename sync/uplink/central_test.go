@@ -33,7 +33,9 @@ type realLink struct {
 	real    *central.Central
 	winners []ticket.Code
 	block   *manifest.Block
-	shift   *atomic.Int64 // of central's clock and the terminal's, against the bubble's
+	halt    func()          // stops the server
+	options central.Options // of central when it is started again
+	shift   *atomic.Int64   // of central's clock and the terminal's, against the bubble's
 }
 
 // later moves both clocks: central looks twice a second, and the bubble would run through a year of it.
@@ -52,7 +54,8 @@ func joinReal(t *testing.T) *realLink {
 	t.Cleanup(func() { _ = c.Close() })
 	r := &realLink{real: c, shift: shift, link: &link{fake: &fake{t: t}, blocks: make(chan struct{}, 9), net: newPipes()}}
 	r.seal(t, filepath.Join(dir, "sealed.manifest"))
-	serveReal(t, c, r.net)
+	r.halt = serveReal(t, c, r.net)
+	r.options = central.Options{Dir: filepath.Join(dir, "central"), AllowanceClaims: 500, Now: now}
 	code, err := c.AddTerminal(t.Context(), "T-1")
 	if err != nil {
 		t.Fatal(err)
@@ -71,16 +74,18 @@ func joinReal(t *testing.T) *realLink {
 	return r
 }
 
-// serveReal has a central answer on pipes until the test ends.
-func serveReal(t *testing.T, c *central.Central, net *pipes) {
+// serveReal has a central answer on pipes until stop or the test's end.
+func serveReal(t *testing.T, c *central.Central, net *pipes) (stop func()) {
 	s := &http.Server{Handler: c.API(), ErrorLog: log.New(io.Discard, "", 0)}
 	var done sync.WaitGroup
 	done.Go(func() { _ = s.Serve(tls.NewListener(net, c.TLSConfig())) })
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		c.EndPolls()
 		_ = s.Close()
 		done.Wait()
 	})
+	t.Cleanup(stop)
+	return stop
 }
 
 // seal publishes a block of ten packs from pack 10 on.

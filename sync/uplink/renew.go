@@ -29,13 +29,16 @@ func (u *Uplink) renew(ctx context.Context) (rest, error) {
 	if me.leaf == nil || me.dir == "" {
 		return rest{after: renewLook}, nil
 	}
+	if done, err := u.learn(ctx, me); done || err != nil {
+		return rest{now: true}, err
+	}
 	if u.ended.Load() { // central said so, whatever this clock says
 		return u.renewed(ctx, me, true)
 	}
 	now, _ := u.tlsTime()
 	life := me.leaf.NotAfter.Sub(me.leaf.NotBefore)
 	due := me.leaf.NotBefore.Add(time.Duration((0.65 + 0.04*u.spread) * float64(life)))
-	if wait := due.Sub(now); wait > 0 {
+	if wait := due.Sub(now); wait > 0 && me.leaf.CheckSignatureFrom(me.cas[0]) == nil { // else its CA is replaced
 		return rest{after: min(wait, renewLook), wake: [2]<-chan struct{}{u.lapsed}}, nil
 	}
 	return u.renewed(ctx, me, now.After(me.leaf.NotAfter))
@@ -59,7 +62,7 @@ func (u *Uplink) renewed(ctx context.Context, me Identity, late bool) (rest, err
 		return rest{}, err
 	}
 	file := me.file
-	file.Certificate = a.Certificate
+	file.Certificate, file.LeafCA = a.Certificate, ""
 	id, err := file.identity()
 	if err != nil {
 		return rest{}, fmt.Errorf("%w: %w", ErrAnswer, err)

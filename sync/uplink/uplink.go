@@ -191,6 +191,7 @@ type Uplink struct {
 	met     chan struct{}
 	metOnce sync.Once
 
+	named  string        // the mark of whom central tells terminals to believe; mu guards it
 	ended  atomic.Bool   // central says that the certificate has ended
 	lapsed chan struct{} // ended was set
 	spread float64       // of renewals among terminals, 0 to 1
@@ -613,7 +614,7 @@ func (u *Uplink) hello(ctx context.Context) (rest, error) {
 	asked := u.opt.Now()
 	message := wire.Hello{Protocol: wire.Protocol, Program: u.opt.Program, Head: head, Snapshot: s.Snapshot, Feed: s.Feed, Unsent: s.Unsent,
 		DeviceTime: wire.FormatTime(asked), DiskFree: free, Faults: faults,
-		Stopped: stop, Acked: signed, Run: u.run, Count: u.count}
+		Stopped: stop, Acked: signed, Trust: u.me().file.Trust, Run: u.run, Count: u.count}
 	var a wire.HelloAnswer
 	if err := u.client().post(ctx, wire.PathHello, message, &a); err != nil {
 		return rest{}, err
@@ -628,6 +629,7 @@ func (u *Uplink) hello(ctx context.Context) (rest, error) {
 		return rest{}, err
 	}
 	u.meet()
+	u.hearTrust(a.Trust)
 	if a.Recover > 0 {
 		u.agree(a.Recover)
 	}

@@ -89,6 +89,8 @@ type Hello struct {
 	// Acked is the newest acknowledgement that the terminal holds, as central signed it, ""
 	// for none: a central that was put back to an earlier state knows by it what it lost.
 	Acked string `json:"acked,omitempty"`
+	// Trust is the Mark of whom the terminal believes, "" before it has heard of any.
+	Trust string `json:"trust,omitempty"`
 	// Run is the random name of the program since its start, 32 hexadecimal digits, and
 	// Count how often it has said hello: a run that comes back after another one was heard
 	// means that two devices have this terminal's name. "" from a program that tells none.
@@ -129,6 +131,8 @@ type HelloAnswer struct {
 	// Region is where the terminal stands, "" for nowhere in particular. Blocks that were
 	// delivered there are the next it wants after those of its own packs.
 	Region string `json:"region,omitempty"`
+	// Trust is the Mark of whom terminals are to believe: PathTrust tells them.
+	Trust string `json:"trust,omitempty"`
 	// Recover is the journal epoch that a person has agreed to, 0 for none: the terminal
 	// reads its own journal again and goes on in that epoch.
 	Recover int64 `json:"recover,omitempty"`

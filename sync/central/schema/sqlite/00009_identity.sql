@@ -11,6 +11,8 @@ ALTER TABLE terminals ADD COLUMN recover_epoch INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE terminals ADD COLUMN runs TEXT NOT NULL DEFAULT '[]';
 -- Public half of the key that renews a certificate after its end, PKIX, P-256.
 ALTER TABLE terminals ADD COLUMN renewal_key BLOB;
+-- The mark of whom the terminal believes, as it last told.
+ALTER TABLE terminals ADD COLUMN trust TEXT NOT NULL DEFAULT '';
 
 -- Certificates that are good until they expire. A new enrolment removes the earlier ones.
 CREATE TABLE certificates(
