@@ -47,7 +47,7 @@ func TestScripts(t *testing.T) {
 			return len(chips) > 0, err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "flip": flip, "status": status, "paid": paid, "till": till, "signed": signed, "hold": hold, "payT1": payT1, "noted": noted, "cutaudit": cutAudit,
-			"counter": openCounter, "answers": answers, "device": device, "locked": locked, "files": files},
+			"counter": openCounter, "enrolled": enrolled, "answers": answers, "device": device, "locked": locked, "files": files},
 	})
 }
 

@@ -68,8 +68,11 @@ func (c *Central) API() http.Handler {
 	mux.HandleFunc("GET "+wire.PathSnapshot, c.known(c.serveSnapshot))
 	mux.HandleFunc("GET "+wire.PathTrust, c.known(c.serveTrust))
 	mux.HandleFunc("GET "+wire.PathBlocks+"{sha256}", c.known(c.serveBlock))
+	mux.HandleFunc("GET "+wire.PathPieces+"{sha256}", c.known(c.servePieces))
 	mux.HandleFunc("GET "+wire.PathPeppers+"{block}", c.known(c.servePepper))
 	mux.HandleFunc("POST "+wire.PathIdentities, c.known(c.serveIdentities))
+	mux.HandleFunc("POST "+wire.PathClaim, c.known(c.serveClaim))
+	mux.HandleFunc("POST "+wire.PathHolds, c.known(c.serveHolds))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, wireError(wire.KindNotFound, "no such request: this program knows protocol %d", wire.Protocol))
 	})
@@ -247,13 +250,17 @@ func queryNumber(r *http.Request, name string, high int64) (int64, error) {
 }
 
 func (c *Central) serveSnapshot(w http.ResponseWriter, r *http.Request, _ caller) {
-	version, signed, err := c.Snapshot(r.Context())
+	version, signed, withPieces, err := c.snapshotTexts(r.Context())
 	if err != nil {
 		c.fail(w, r, err)
 		return
 	}
+	tag := fmt.Sprintf(`"%d"`, version)
+	if withPieces != "" && "?"+r.URL.RawQuery == wire.SnapshotQuery {
+		signed, tag = withPieces, fmt.Sprintf(`"%d-2"`, version)
+	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("ETag", fmt.Sprintf(`"%d"`, version))
+	w.Header().Set("ETag", tag)
 	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(signed))
 }
 

@@ -66,8 +66,15 @@ type Central struct {
 
 	feed     *bell
 	visitors visitors
+	holds    *bell // rung when an owner has answered
 	stop     context.CancelFunc
 	done     sync.WaitGroup
+
+	// patience is how long a claim waits for a pack's owner.
+	patience time.Duration
+
+	touchedMu sync.Mutex
+	touched   map[packKey]bool // packs with new claims, see SettleDue
 
 	// committed is called between an upload's commit and its answer. Tests stop there.
 	committed func()
@@ -124,7 +131,7 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 	if opt.Database, isNew, err = findDatabase(opt); err != nil {
 		return nil, err
 	}
-	c := &Central{opt: opt, blocks: map[validate.BlockID]*openBlock{}, committed: func() {}}
+	c := &Central{opt: opt, blocks: map[validate.BlockID]*openBlock{}, committed: func() {}, patience: claimWait}
 	if c.keys, err = loadKeys(opt); err != nil {
 		return nil, err
 	}
@@ -139,6 +146,9 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 		err = writeWhole(notePath(opt), []byte(opt.Database+"\n"), 0o600)
 	}
 	if err == nil {
+		err = c.describeAll(ctx)
+	}
+	if err == nil {
 		err = c.store.change(ctx, c.relist)
 	}
 	if err != nil {
@@ -148,7 +158,7 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 	if err != nil {
 		return nil, errors.Join(err, c.store.close())
 	}
-	c.feed = newBell(newest)
+	c.feed, c.holds = newBell(newest), newBell(0)
 	if err := c.heedRevocations(ctx); err != nil {
 		return nil, errors.Join(err, c.store.close())
 	}
@@ -174,6 +184,7 @@ func (c *Central) Close() error {
 	c.stop()
 	c.done.Wait()
 	c.feed.close()
+	c.holds.close()
 	errs := []error{c.store.close()}
 	c.blocksMu.Lock()
 	defer c.blocksMu.Unlock()

@@ -56,15 +56,16 @@ func (c *Central) upload(ctx context.Context, who caller, u wire.Upload) (wire.U
 	a := wire.UploadAnswer{Protocol: wire.Protocol}
 	var refused *wire.Error
 	var newest int64
+	var paid map[packKey]bool
 	err = c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
-		in := intake{c: c, tx: tx, who: who, now: c.now(), epoch: u.Epoch, rights: map[packKey]right{}}
+		in := intake{c: c, tx: tx, who: who, now: c.now(), epoch: u.Epoch, rights: map[packKey]right{}, paid: map[packKey]bool{}}
 		if refused, err = in.place(ctx, lines); err != nil || refused != nil {
 			return err // a freeze is committed with its refusal
 		}
 		if err := in.store(ctx, lines); err != nil {
 			return err
 		}
-		newest = in.newest
+		newest, paid = in.newest, in.paid
 		a.Acked, a.Exceptions, err = in.answer(ctx, u)
 		return err
 	})
@@ -76,6 +77,7 @@ func (c *Central) upload(ctx context.Context, who caller, u wire.Upload) (wire.U
 		return wire.UploadAnswer{}, refused
 	}
 	c.committed()
+	c.touch(paid)
 	c.feed.ring(newest)
 	return a, nil
 }
@@ -185,6 +187,7 @@ type intake struct {
 	agreed bool          // a person has agreed to a new epoch, of which nothing came yet
 	newest int64         // last feed item added
 	rights map[packKey]right
+	paid   map[packKey]bool // packs of the claims that were credited
 }
 
 // place holds the lines against the journal that is here. It returns a refusal, or nil
@@ -261,10 +264,8 @@ func (in *intake) store(ctx context.Context, lines []line) error {
 			return err
 		}
 	}
-	for _, l := range fresh {
-		if err := in.judge(ctx, l); err != nil {
-			return fmt.Errorf("entry %d-%d: %w", in.epoch, l.seq, err)
-		}
+	if err := in.judge(ctx, fresh); err != nil {
+		return err
 	}
 	last := lines[len(lines)-1]
 	if len(fresh) == 0 {

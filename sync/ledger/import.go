@@ -148,7 +148,7 @@ func (in *intake) beside(e Entry, slip []byte) error {
 		return in.answer(e)
 	case KindClosing:
 		return in.closing(e)
-	case KindShiftOpen, KindTraining, KindBlocks, KindArchive, KindAuditHeads, KindCarriedLine:
+	case KindShiftOpen, KindTraining, KindBlocks, KindArchive, KindAuditHeads, KindPackActivated, KindPackSettled, KindCarriedLine:
 		return nil // read from the chain, where verify looks at them
 	}
 	return fmt.Errorf("%w: entries of kind %.40q are of a newer program: import with that one", ErrExport, e.Kind)

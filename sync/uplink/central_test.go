@@ -36,6 +36,7 @@ type realLink struct {
 	halt    func()          // stops the server
 	options central.Options // of central when it is started again
 	shift   *atomic.Int64   // of central's clock and the terminal's, against the bubble's
+	id      validate.BlockID
 }
 
 // later moves both clocks: central looks twice a second, and the bubble would run through a year of it.
@@ -107,11 +108,12 @@ func (r *realLink) seal(t *testing.T, path string) {
 			r.winners = append(r.winners, must(ticket.Parse(digits, 0, ticket.Shipped())))
 		}
 	}
-	_, err = seal.Seal(t.Context(), &csv, seal.Order{Game: "bingo", Name: "Bingo", Emission: "1", Number: 1, Serial: 1, Currency: "EUR", Price: 1000, Layout: ticket.G40(),
+	sealed, err := seal.Seal(t.Context(), &csv, seal.Order{Game: "bingo", Name: "Bingo", Emission: "1", Number: 1, Serial: 1, Currency: "EUR", Price: 1000, Layout: ticket.G40(),
 		Signer: must(note.NewSigner(private)), Prizes: func(int64) ([]manifest.Tier, bool, error) { return realTiers, true, nil }}, path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.id = sealed.Header.Block
 	if _, err := r.real.Publish(t.Context(), path); err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@
 package wire
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -28,7 +29,7 @@ const (
 	MaxAnswer      = 4 << 20   // bytes of any JSON answer or of the snapshot
 	MaxRequest     = 64 << 10  // bytes of any other request
 	MaxFeedWait    = 55        // seconds of one long poll
-	PieceSize      = 1 << 20   // bytes hashed apart in a block's descriptor
+	PieceSize      = 1 << 20   // bytes hashed apart in a block's descriptor; see Pieces
 	MaxBlock       = 256 << 20 // bytes of a block file
 	EnrolCodeBytes = 20        // secret (10) and pin of the CA (10) in an enrolment code
 )
@@ -42,6 +43,11 @@ const (
 	PathSnapshot = "/v1/snapshot" // GET -> signed note
 	PathBlocks   = "/v1/blocks/"  // GET PathBlocks+SHA256, Range and If-Range
 	PathPeppers  = "/v1/peppers/" // GET PathPeppers+block id -> PepperAnswer
+	PathPieces   = "/v1/pieces/"  // GET PathPieces+SHA256 of the descriptor -> its text
+
+	// SnapshotQuery after PathSnapshot asks for the text that names descriptors. A central
+	// that has none ignores it, and gives the text that names none.
+	SnapshotQuery = "?text=2"
 )
 
 // EnrolRequest asks for a certificate. The key never leaves the device.
@@ -190,6 +196,11 @@ type FeedItem struct {
 	Paid *PaidItem `json:"paid,omitempty"`
 
 	Reversal *ReversalItem `json:"reversal,omitempty"`
+	Hold     *HoldItem     `json:"hold,omitempty"`
+
+	Tickets    *TicketsItem    `json:"tickets,omitempty"`
+	Suspension *SuspensionItem `json:"suspension,omitempty"`
+	Message    *MessageItem    `json:"message,omitempty"`
 }
 
 // FeedKind says what an item is about.
@@ -200,6 +211,7 @@ const (
 	FeedPaid FeedKind = "paid" // a ticket of this terminal's packs was paid elsewhere
 
 	FeedReversal FeedKind = "reversal" // central has decided a reversal that this terminal asked for
+	FeedHold     FeedKind = "hold"     // a ticket of this terminal's packs is paid by central's word only
 )
 
 // PackItem sets the state of a run of packs.
@@ -271,6 +283,7 @@ type Block struct {
 	Closed    policy.Date // of its emission's closing notice, zero while it is open
 	DropAfter policy.Date // last day on which it is wanted, zero while the emission is open
 	Regions   []string    // of the terminals that its packs were delivered to, sorted
+	Pieces    string      // SHA-256 of its descriptor, "" for none; see Pieces
 }
 
 // ValidRegion tells whether a text names a region: 1 to 16 of a-z, 0-9 and -, not
@@ -280,7 +293,8 @@ func ValidRegion(r string) bool {
 }
 
 // line is the block as the snapshot's text has it; "-" stands for what there is none of.
-func (b Block) line() string {
+// The text's version 2 has the descriptor as well.
+func (b Block) line(version int) string {
 	closed, drop, regions := "-", "-", "-"
 	if !b.Closed.IsZero() {
 		closed = b.Closed.String()
@@ -291,10 +305,23 @@ func (b Block) line() string {
 	if len(b.Regions) > 0 {
 		regions = strings.Join(slices.Compact(slices.Sorted(slices.Values(b.Regions))), ",")
 	}
-	return fmt.Sprintf("block %s %d %s %d %d %d %s %s %s %s\n", b.SHA256, b.Size, b.GameCode, b.Reader, b.FirstPack, b.LastPack, b.Published, closed, drop, regions)
+	text := fmt.Sprintf("block %s %d %s %d %d %d %s %s %s %s", b.SHA256, b.Size, b.GameCode, b.Reader, b.FirstPack, b.LastPack, b.Published, closed, drop, regions)
+	if version >= 2 {
+		text += " " + cmp.Or(b.Pieces, "-")
+	}
+	return text + "\n"
 }
 
-func parseBlock(line string) (b Block, err error) {
+func parseBlock(line string, version int) (b Block, err error) {
+	if version >= 2 {
+		at := strings.LastIndexByte(line, ' ')
+		b.Pieces, line = line[at+1:], line[:max(0, at)]
+		if b.Pieces == "-" {
+			b.Pieces = ""
+		} else if !isSHA256(b.Pieces) {
+			return b, fmt.Errorf("descriptor %.70q", b.Pieces)
+		}
+	}
 	var published, closed, drop, regions string
 	if _, err := fmt.Sscanf(line, "block %64s %d %s %d %d %d %s %s %s %s", &b.SHA256, &b.Size, &b.GameCode, &b.Reader, &b.FirstPack, &b.LastPack,
 		&published, &closed, &drop, &regions); err != nil {
@@ -334,14 +361,28 @@ type Snapshot struct {
 	Blocks  []Block
 }
 
-// Text is the canonical text that is signed.
+// Text is the canonical text that is signed: version 2 where a block's descriptor is
+// named, version 1 where none is.
 func (s Snapshot) Text() string {
+	version := 1
+	if slices.ContainsFunc(s.Blocks, func(b Block) bool { return b.Pieces != "" }) {
+		version = 2
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "grattoir snapshot v1\nversion %d\nissued %s\nblocks %d\n", s.Version, FormatTime(s.Issued), len(s.Blocks))
+	fmt.Fprintf(&b, "grattoir snapshot v%d\nversion %d\nissued %s\nblocks %d\n", version, s.Version, FormatTime(s.Issued), len(s.Blocks))
 	for _, x := range s.Blocks {
-		b.WriteString(x.line())
+		b.WriteString(x.line(version))
 	}
 	return b.String()
+}
+
+// WithoutPieces is the snapshot as terminals read it that know no descriptors.
+func (s Snapshot) WithoutPieces() Snapshot {
+	s.Blocks = slices.Clone(s.Blocks)
+	for i := range s.Blocks {
+		s.Blocks[i].Pieces = ""
+	}
+	return s
 }
 
 // ErrText means a signed text that is not what its kind writes.
@@ -351,12 +392,12 @@ var ErrText = errors.New("signed text is not canonical")
 func ParseSnapshot(text string) (Snapshot, error) {
 	var s Snapshot
 	var issued string
-	var n int
+	var n, format int
 	lines := strings.Split(text, "\n")
 	if len(lines) < 5 || len(text) > MaxAnswer {
 		return s, fmt.Errorf("snapshot: %w: %d lines", ErrText, len(lines))
 	}
-	if _, err := fmt.Sscanf(strings.Join(lines[:4], "\n"), "grattoir snapshot v1\nversion %d\nissued %s\nblocks %d", &s.Version, &issued, &n); err != nil {
+	if _, err := fmt.Sscanf(strings.Join(lines[:4], "\n"), "grattoir snapshot v%d\nversion %d\nissued %s\nblocks %d", &format, &s.Version, &issued, &n); err != nil {
 		return s, fmt.Errorf("snapshot: %w: %w", ErrText, err)
 	}
 	var err error
@@ -367,7 +408,7 @@ func ParseSnapshot(text string) (Snapshot, error) {
 		return s, fmt.Errorf("snapshot: %w: %d blocks announced", ErrText, n)
 	}
 	for i := range n {
-		x, err := parseBlock(lines[4+i])
+		x, err := parseBlock(lines[4+i], format)
 		if err != nil {
 			return s, fmt.Errorf("snapshot line %d: %w: %w", 5+i, ErrText, err)
 		}
