@@ -137,9 +137,13 @@ func (l *link) Standing(ctx context.Context, o validate.Opened) (terminal.Standi
 			s.Right = validate.RightOwner
 		}
 	}
-	if held, err := l.book.Held(ctx, o.Key()); err != nil || held {
-		s.Right = validate.RightNone // central may have allowed another terminal to pay it
-		if err != nil {
+	if s.Right == validate.RightOwner {
+		gone, err1 := l.book.Released(ctx, o.Code.Game, o.Code.Pack, pack.Epoch)
+		held, err2 := l.book.Held(ctx, o.Key())
+		if gone || held {
+			s.Right = validate.RightNone // central may have allowed another terminal to pay it
+		}
+		if err := errors.Join(err1, err2); err != nil {
 			return s, err
 		}
 	}

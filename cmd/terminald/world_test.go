@@ -63,6 +63,9 @@ func trouble(t *testing.T, seed uint64, minutes int) {
 			if w.rng.IntN(3) == 0 {
 				s.serveOne(w)
 			}
+			if w.rng.IntN(6) == 0 {
+				s.serveForeign(w)
+			}
 		}
 		w.trouble()
 		time.Sleep(time.Minute) // fake time: it passes when everything waits
@@ -72,9 +75,11 @@ func trouble(t *testing.T, seed uint64, minutes int) {
 		w.settle(s)
 		w.compare(s)
 	}
-	if w.paid == 0 || w.cuts == 0 || w.restarts == 0 {
-		t.Fatalf("a quiet day proves nothing: %d payments, %d cuts, %d restarts", w.paid, w.cuts, w.restarts)
+	if w.paid == 0 || w.cuts == 0 || w.restarts == 0 || w.foreign == 0 {
+		t.Fatalf("a quiet day proves nothing: %d payments, %d of them of other shops' tickets, %d cuts, %d restarts", w.paid, w.foreign, w.cuts, w.restarts)
 	}
+	t.Logf("%d payments, %d of other shops' tickets; %d of those asked for got no answer in time", w.paid, w.foreign, w.waited)
+	w.unlocked()
 	var claims, conflicts int
 	if err := w.central.Reader().QueryRow("SELECT (SELECT count(*) FROM claims), (SELECT count(*) FROM conflicts)").Scan(&claims, &conflicts); err != nil {
 		t.Fatal(err)
@@ -99,6 +104,7 @@ type world struct {
 	signer  note.Signer
 
 	paid, cuts, restarts int
+	foreign, waited      int // tickets of other shops: paid, and sent away
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
@@ -274,9 +280,75 @@ func (s *till) serveOne(w *world) {
 		}
 		w.paid++
 	case validate.AlreadyPaidHere, validate.GameUnknown, validate.BlockNotHere, validate.PackNotActive: // paid before, or not arrived yet
+	case validate.NeedsCentral, validate.AlreadyPaidElsewhere: // another shop asked about it, or was allowed to pay it
 	default:
 		w.t.Errorf("%s: %v: %s, %s", s.config.Name, code, v.Verdict.Reason, v.Detail)
 	}
+}
+
+// serveForeign serves a customer with a ticket of another shop: he waits for central, for
+// some seconds, and goes.
+func (s *till) serveForeign(w *world) {
+	other := w.tills[w.rng.IntN(len(w.tills))]
+	if other == s {
+		return
+	}
+	list := w.codes[other.packs[0]+uint32(w.rng.IntN(4))]
+	v := s.Check(w.ctx, terminal.Scan{Text: list[w.rng.IntN(len(list))].Digits(), Entered: validate.Scanned})
+	if !v.CanAsk() {
+		return
+	}
+	v, err := s.Ask(w.ctx, v.ID)
+	w.must(err)
+	for range 8 {
+		if v.Verdict.Reason != validate.WaitingForCentral {
+			break
+		}
+		time.Sleep(time.Second)
+		state, _ := s.State()
+		v = state.View
+	}
+	switch v.Verdict.Reason {
+	case validate.Winner:
+		v, err = s.Pay(w.ctx, v.ID, terminal.Confirmed{})
+		w.must(err)
+		if v.Receipt == nil {
+			w.t.Errorf("%s: allowed, and not paid: %s %s", s.config.Name, v.Verdict.Reason, v.Detail)
+			return
+		}
+		w.paid++
+		w.foreign++
+	case validate.WaitingForCentral, validate.OwnerSilent:
+		w.waited++
+		if w.rng.IntN(2) == 0 {
+			s.Dismiss(v.ID) // else it lies there until the next scan, and is given back later
+		}
+	}
+}
+
+// unlocked checks that nobody keeps a ticket from the others for ever: what was allowed is
+// paid or given back.
+func (w *world) unlocked() {
+	w.t.Helper()
+	var left int
+	for range 60 {
+		err := w.central.Reader().QueryRow(`SELECT count(*) FROM reservations r WHERE NOT EXISTS (SELECT 1 FROM claims c
+			WHERE c.block_id = r.block_id AND c.pack = r.pack AND c.ticket = r.ticket AND c.round = r.round AND c.claim = r.claim)`).Scan(&left)
+		w.must(err)
+		if left == 0 {
+			return
+		}
+		for _, s := range w.tills {
+			s.Dismiss(s.view().ID)
+		}
+		time.Sleep(time.Minute)
+	}
+	w.t.Errorf("%d tickets are kept from everybody by claims that nobody pays", left)
+}
+
+func (s *till) view() terminal.View {
+	state, _ := s.State()
+	return state.View
 }
 
 // trouble happens about ten times an hour.

@@ -34,7 +34,8 @@ type Answer struct {
 	Digits  int              `json:"digits,omitempty"`      // at the stage typing: how many hidden digits have still to be typed
 	Verdict validate.Verdict `json:"verdict"`
 	Message Message          `json:"message"`
-	Detail  string           `json:"detail,omitempty"` // for the technician
+	Detail  string           `json:"detail,omitempty"`  // for the technician
+	CanAsk  bool             `json:"can_ask,omitempty"` // central may allow the payment
 	Receipt *Receipt         `json:"receipt,omitempty"`
 	Linked  int64            `json:"linked_minor,omitempty"` // what the same identified person was paid before
 	Pack    *Pack            `json:"pack,omitempty"`         // at the stage pack: a public code was scanned
@@ -220,6 +221,7 @@ func Handler(opt Options) http.Handler {
 	mux.HandleFunc("POST /v1/check", s.check)
 	mux.HandleFunc("POST /v1/digits", s.digits)
 	mux.HandleFunc("POST /v1/pay", s.pay)
+	mux.HandleFunc("POST /v1/ask", s.ask)
 	mux.HandleFunc("POST /v1/reprint", s.reprint)
 	mux.HandleFunc("POST /v1/rescan", s.rescan)
 	mux.HandleFunc("GET /v1/view", s.view)
@@ -300,6 +302,25 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request) {
 	write(w, status, s.answer(v, err))
 }
 
+// ask asks central to allow the payment of the ticket on the counter.
+func (s *server) ask(w http.ResponseWriter, r *http.Request) {
+	var q struct {
+		ID string `json:"id"`
+	}
+	if !read(w, r, &q) {
+		return
+	}
+	v, err := s.opt.Terminal.Ask(r.Context(), q.ID)
+	switch {
+	case errors.Is(err, terminal.ErrStale):
+		write(w, http.StatusConflict, s.answer(v, err))
+	case err != nil:
+		s.refuse(w, err)
+	default:
+		write(w, http.StatusOK, s.answer(v, nil))
+	}
+}
+
 func (s *server) reprint(w http.ResponseWriter, r *http.Request) {
 	var q reprintRequest
 	if !read(w, r, &q) {
@@ -333,8 +354,8 @@ func (s *server) rescan(w http.ResponseWriter, r *http.Request) {
 // viewWait bounds how long a request for another view is kept.
 const viewWait = 30 * time.Second
 
-// view answers with the counter; with ?after=ID&stage=S it waits until it shows
-// another check or stage, or the wait is over.
+// view answers with the counter; with ?after=ID&stage=S it waits until it shows another
+// check or stage, with &reason=R another reason too, or the wait is over.
 func (s *server) view(w http.ResponseWriter, r *http.Request) {
 	after, stage := r.URL.Query().Get("after"), r.URL.Query().Get("stage")
 	timeout := time.NewTimer(viewWait)
@@ -342,7 +363,7 @@ func (s *server) view(w http.ResponseWriter, r *http.Request) {
 	for {
 		state, changed := s.opt.Terminal.State()
 		v := state.View
-		if !r.URL.Query().Has("after") || v.ID != after || string(v.Stage) != stage {
+		if !r.URL.Query().Has("after") || v.ID != after || string(v.Stage) != stage || r.URL.Query().Has("reason") && r.URL.Query().Get("reason") != string(v.Verdict.Reason) {
 			write(w, http.StatusOK, s.answer(v, nil))
 			return
 		}
@@ -414,7 +435,7 @@ func (s *server) slip(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) answer(v terminal.View, err error) Answer {
-	a := Answer{ID: v.ID, Stage: v.Stage, Entered: v.Entered, Verdict: v.Verdict, Detail: v.Detail, Linked: int64(v.Linked)}
+	a := Answer{ID: v.ID, Stage: v.Stage, Entered: v.Entered, Verdict: v.Verdict, Detail: v.Detail, CanAsk: v.CanAsk(), Linked: int64(v.Linked)}
 	if v.Verdict.Needs == nil {
 		a.Verdict.Needs = []validate.Need{}
 	}

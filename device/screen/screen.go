@@ -140,6 +140,7 @@ func (s *Screen) Handler() http.Handler {
 	mux.HandleFunc("GET /slip/{number}", s.slip)
 	mux.HandleFunc("GET /static/{file}", s.static)
 	mux.HandleFunc("POST /pay", s.press(s.pay))
+	mux.HandleFunc("POST /ask", s.press(s.askCentral))
 	mux.HandleFunc("POST /back", s.press(s.back))
 	mux.HandleFunc("POST /activate", s.press(s.activate))
 	mux.HandleFunc("POST /next", s.press(s.next))

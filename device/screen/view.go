@@ -76,6 +76,7 @@ type view struct {
 	Details            []string
 	When               []string // of an earlier payment
 	CanPay, CashFirst  bool
+	CanAsk             bool // central may allow the payment
 	CanActivate        bool // the pack on the counter may be put on sale
 	ActivateFirst      bool // the clerk is asked whether it is meant
 	Receipt            *receiptView
@@ -167,8 +168,8 @@ func (s *Screen) viewOf(now snapshot, l money.Language) view {
 			v.Word = w.NoScanner
 		}
 	}
-	if why := mayNotPay(now.state, w); why != "" && v.CanPay {
-		v.CanPay, v.CashFirst, v.NextStep = false, false, why
+	if why := mayNotPay(now.state, w); why != "" && (v.CanPay || v.CanAsk) {
+		v.CanPay, v.CashFirst, v.CanAsk, v.NextStep = false, false, false, why
 	}
 	if now.clerk {
 		v.waiting(now.state.Messages, l)
@@ -240,6 +241,7 @@ func (s *Screen) verdict(v *view, on terminal.View, asking bool, l money.Languag
 	if d.Paid != nil {
 		v.When = s.earlier(*d.Paid, w)
 	}
+	v.CanAsk = on.CanAsk()
 	if d.Outcome != validate.Pay {
 		return
 	}

@@ -41,6 +41,7 @@ type words struct {
 	NoScript                 string
 
 	Pay, Next, Reprint     string
+	Ask                    string // central, for a payment that it alone can allow
 	CashAsk, CashYes       string
 	CashNo, CashTake       string
 	Identity, IdentityNext string
@@ -94,7 +95,7 @@ var french = words{
 	SilencePlayer: "Cet écran n'est plus à jour.",
 	NoScript:      "Cette page a besoin de JavaScript pour montrer les tickets scannés.",
 
-	Pay: "PAYER", Next: "Ticket suivant", Reprint: "RÉIMPRIMER",
+	Pay: "PAYER", Next: "Ticket suivant", Reprint: "RÉIMPRIMER", Ask: "DEMANDER AU CENTRE",
 	CashAsk: "La caisse suffit-elle ?", CashYes: "OUI, PAYER", CashNo: "NON, RETOUR",
 	CashTake: "Comptez l'argent avant de confirmer.",
 	Identity: "Identité du joueur obligatoire : ce terminal ne peut pas la relever.", IdentityNext: "Ne payez pas. Envoyez le joueur au centre de paiement.",
@@ -136,7 +137,7 @@ var english = words{
 	SilencePlayer: "This screen is out of date.",
 	NoScript:      "This page needs JavaScript to show scanned tickets.",
 
-	Pay: "PAY", Next: "Next ticket", Reprint: "REPRINT",
+	Pay: "PAY", Next: "Next ticket", Reprint: "REPRINT", Ask: "ASK THE CENTRE",
 	CashAsk: "Is there enough in the till?", CashYes: "YES, PAY", CashNo: "NO, BACK",
 	CashTake: "Count the money before you confirm.",
 	Identity: "The player's identity is required: this terminal cannot take it.", IdentityNext: "Do not pay. Send the player to the payment centre.",

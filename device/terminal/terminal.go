@@ -52,6 +52,10 @@ type Ledger interface {
 	Intents(ctx context.Context) ([]validate.Intent, error)
 	// IntentsChanged is closed at the next change of an intent.
 	IntentsChanged() <-chan struct{}
+	// ReleasePacks gives up all packs of this terminal until central gives them back, and
+	// tells how many runs; TakeBack asks for that.
+	ReleasePacks(ctx context.Context, operator string, closing bool) (runs int, err error)
+	TakeBack(ctx context.Context) error
 	// Unprinted lists claims in the states sending and held, oldest first.
 	Unprinted(ctx context.Context) ([]validate.Receipt, error)
 	// Mark stores how far the paper has come.
@@ -166,6 +170,9 @@ type Options struct {
 	LedgerFault func(error) *Fault
 	// Clock words what is wrong with the device's clock now, nil for nothing.
 	Clock func() *Fault
+	// ReleaseAtClose gives this terminal's packs up with each Z of a day, so that other
+	// shops can pay their tickets over night. The next sign-on takes them back.
+	ReleaseAtClose bool
 	// Limits words what is wrong with the signed policies now, nil for nothing.
 	Limits func() *Fault
 	// Step, when set, is called after each durable or visible step of a claim, with its

@@ -52,7 +52,7 @@ func (c *Central) Send(ctx context.Context, m Message) (Message, error) {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, "INSERT INTO messages(number, region, terminal, mandatory, valid_from, valid_to, fr, en, operator, sent) VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-			m.Number, m.Region, m.Terminal, flag(m.Mandatory), m.From, m.Until, m.French, m.English, m.Operator, wire.FormatTime(m.Sent)); err != nil {
+			m.Number, m.Region, m.Terminal, asNumber(m.Mandatory), m.From, m.Until, m.French, m.English, m.Operator, wire.FormatTime(m.Sent)); err != nil {
 			return err
 		}
 		newest, err = m.tell(ctx, tx, audience, wire.FormatTime(m.Sent))
@@ -66,8 +66,8 @@ func (c *Central) Send(ctx context.Context, m Message) (Message, error) {
 	return m, nil
 }
 
-// flag is a yes or no as tables have it.
-func flag(on bool) int {
+// asNumber is a yes or no as tables have it.
+func asNumber(on bool) int {
 	if on {
 		return 1
 	}

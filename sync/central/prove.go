@@ -139,6 +139,8 @@ func unreadable(e ledger.Entry) string {
 		_, err = e.Archive()
 	case ledger.KindAuditHeads:
 		_, err = e.AuditHeads()
+	case ledger.KindRelease:
+		_, err = e.Release()
 	case ledger.KindPackActivated:
 		_, err = e.PackActivated()
 	case ledger.KindPackSettled:
@@ -215,6 +217,8 @@ func (in *intake) judgeOther(ctx context.Context, l line) error {
 		return in.conflict(ctx, l, l.proof)
 	case l.entry.Kind == ledger.KindReversal:
 		return in.reversal(ctx, l)
+	case l.entry.Kind == ledger.KindRelease:
+		return in.release(ctx, l)
 	case l.entry.Kind == ledger.KindPackActivated:
 		return in.activated(ctx, l)
 	case l.entry.Kind == ledger.KindMessageRead:
@@ -297,6 +301,7 @@ type right struct {
 	epoch   int64
 	sold    bool                  // the pack was activated, whatever became of it since
 	granted map[ticketRound]grant // tickets that one claim alone may pay
+	held    packRight             // zero while the owner pays with no network
 }
 
 // packKey names a pack.
@@ -312,14 +317,20 @@ func (in *intake) right(ctx context.Context, c ledger.ClaimBody) (right, error) 
 		return r, nil
 	}
 	var r right
-	err := in.tx.QueryRowContext(ctx, "SELECT owner, epoch, activated <> '' FROM packs WHERE block_id = $1 AND pack = $2", c.Block[:], c.Pack).Scan(&r.owner, &r.epoch, &r.sold)
+	var reserved bool
+	err := in.tx.QueryRowContext(ctx, `SELECT p.owner, p.epoch, p.activated <> '', coalesce(r.kind, ''), coalesce(r.holder, ''), coalesce(r.holder_epoch, 0),
+		EXISTS (SELECT 1 FROM reservations v WHERE v.block_id = p.block_id AND v.pack = p.pack)
+		FROM packs p LEFT JOIN pack_rights r ON r.block_id = p.block_id AND r.pack = p.pack AND r.epoch = p.epoch WHERE p.block_id = $1 AND p.pack = $2`,
+		c.Block[:], c.Pack).Scan(&r.owner, &r.epoch, &r.sold, &r.held.kind, &r.held.holder, &r.held.epoch, &reserved)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return r, err
 	}
 	// An upload of the owner and a grant of its tickets hold the owner's row, so that this
 	// stays true until the end of either.
-	if r.granted, err = grants(ctx, in.tx, key); err != nil {
-		return r, err
+	if reserved {
+		if r.granted, err = grants(ctx, in.tx, key); err != nil {
+			return r, err
+		}
 	}
 	in.rights[key] = r
 	return r, nil
@@ -402,12 +413,16 @@ func (in *intake) allowed(ctx context.Context, p proof, r right) (proof, error) 
 		return p.against(wire.NoRight, "round %d, and no reversal of this ticket's round %d was accepted", c.Round, c.Round-1), nil
 	case c.Round > 0:
 		return p.against(wire.NoRight, "round %d is paid by central's word only, and this claim has none", c.Round), nil
+	case r.held.kind == rightForced && r.held.holder == in.who.name && r.held.epoch == c.OwnerEpoch:
+		return p, nil // nobody else could pay it since; the pack waits for this very journal
 	case r.owner == "":
 		return p.against(wire.NoRight, "pack %d was delivered to nobody", c.Pack), nil
 	case r.owner != in.who.name:
 		return p.against(wire.NoRight, "pack %d is owned by %s", c.Pack, r.owner), nil
 	case r.epoch != c.OwnerEpoch:
 		return p.against(wire.NoRight, "pack %d is at owner epoch %d, the claim is of %d", c.Pack, r.epoch, c.OwnerEpoch), nil
+	case r.held.kind != "":
+		return p.against(wire.NoRight, "pack %d is paid by central's word only (%s)", c.Pack, r.held.kind), nil
 	case !r.sold:
 		return p.against(wire.NoRight, "pack %d was never activated", c.Pack), nil
 	}

@@ -148,6 +148,8 @@ func (in *intake) beside(e Entry, slip []byte) error {
 		return in.answer(e)
 	case KindClosing:
 		return in.closing(e)
+	case KindRelease:
+		return in.release(e)
 	case KindShiftOpen, KindTraining, KindBlocks, KindArchive, KindAuditHeads, KindPackActivated, KindPackSettled, KindMessageRead, KindCarriedLine:
 		return nil // read from the chain, where verify looks at them
 	}
