@@ -78,6 +78,8 @@ type outside struct {
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 	rand func() float64
 	step func(name string) // see uplink.Options
+	// policies is called when the folder of policies holds another whole set; nil for nobody.
+	policies func()
 }
 
 // newLink makes the uplink; register is nil where none is kept, faults gives the codes of
@@ -91,6 +93,7 @@ func newLink(c configs.Terminal, t trust, book *ledger.Ledger, blocks *library, 
 	up, err := uplink.New(uplink.Options{URL: c.Central.URL, Identity: t.identity, Ledger: book,
 		Blocks: uplink.BlockStore{Dir: c.Manifests(), Quota: c.QuotaMB << 20, Reserve: c.ReserveMB << 20}, Dial: world.dial, Rand: world.rand, Now: time.Now, Log: log,
 		Program: version(), Faults: faults, Peppers: blocks.lackPeppers, KeepPepper: blocks.keepPepper, Register: register, Step: world.step,
+		PolicyDir: c.Policies(), OnPolicies: world.policies,
 		OnBlocks: func() { logError(log, "looking for new manifests", blocks.rescan(context.Background())) },
 		OnListed: func() { blocks.know(up.Listed()) }, Held: blocks.held})
 	switch {

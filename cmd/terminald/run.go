@@ -147,12 +147,16 @@ func (d *daemon) openBlocks(ctx context.Context) (err error) {
 
 func (d *daemon) openLink(ctx context.Context) (err error) {
 	faults := func() []string { return faultCodes(d.counter, d.team.late(ctx)) }
-	if d.link, err = newLink(d.config, d.trust, d.book, d.blocks, d.team.records(), faults, outside{step: crashStep()}, d.log); err != nil {
+	if d.link, err = newLink(d.config, d.trust, d.book, d.blocks, d.team.records(), faults, outside{step: crashStep(), policies: d.readPolicies}, d.log); err != nil {
 		return err
 	}
 	d.rules, err = newLimits(d.config, d.trust, d.trusted, d.log)
 	return err
 }
+
+// readPolicies takes in the policies that have come over the link, which runs only once
+// everything is open.
+func (d *daemon) readPolicies() { logError(d.log, "reading the policies", d.rules.rescan()) }
 
 func (d *daemon) openTeam(ctx context.Context) (err error) {
 	d.team, err = openCrew(ctx, d.config, d.trusted, d.log)

@@ -70,6 +70,7 @@ func (c *Central) API() http.Handler {
 	mux.HandleFunc("GET "+wire.PathBlocks+"{sha256}", c.known(c.serveBlock))
 	mux.HandleFunc("GET "+wire.PathPieces+"{sha256}", c.known(c.servePieces))
 	mux.HandleFunc("GET "+wire.PathPeppers+"{block}", c.known(c.servePepper))
+	mux.HandleFunc("GET "+wire.PathPolicies+"{sha256}", c.known(c.servePolicy))
 	mux.HandleFunc("POST "+wire.PathIdentities, c.known(c.serveIdentities))
 	mux.HandleFunc("POST "+wire.PathClaim, c.known(c.serveClaim))
 	mux.HandleFunc("POST "+wire.PathHolds, c.known(c.serveHolds))

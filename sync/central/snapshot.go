@@ -141,6 +141,9 @@ func (c *Central) relist(ctx context.Context, tx *sql.Tx) error {
 	if next.Blocks, err = listing(ctx, tx); err != nil {
 		return err
 	}
+	if next.Policies, err = listedPolicies(ctx, tx); err != nil {
+		return err
+	}
 	var newest, withPieces string
 	err = tx.QueryRowContext(ctx, "SELECT note, with_pieces FROM snapshots WHERE version = $1", last).Scan(&newest, &withPieces)
 	switch {

@@ -64,6 +64,7 @@ type fake struct {
 	snapshot wire.Snapshot
 	blocks   map[string][]byte
 	pieces   map[string]string // descriptors by their names
+	policies map[string]string // signed policies by their names
 	hello    wire.Hello
 	region   string
 	sealed   []wire.SealedIdentity
@@ -73,7 +74,7 @@ type fake struct {
 
 func newCentral(t testing.TB) *fake {
 	t.Helper()
-	c := &fake{t: t, now: time.Now, changed: make(chan struct{}), epoch: 1, limit: wire.MaxEntries, blocks: map[string][]byte{}, pieces: map[string]string{}}
+	c := &fake{t: t, now: time.Now, changed: make(chan struct{}), epoch: 1, limit: wire.MaxEntries, blocks: map[string][]byte{}, policies: map[string]string{}, pieces: map[string]string{}}
 	c.caKey = must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	c.ca = c.sign(&x509.Certificate{Subject: pkix.Name{CommonName: "test CA"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, &c.caKey.PublicKey)
 	private, public, err := note.GenerateKey(rand.Reader, "central")
@@ -214,6 +215,10 @@ func (c *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		_, _ = w.Write(c.note(s.Text()))
 	default:
+		if text, ok := c.policies[strings.TrimPrefix(r.URL.Path, wire.PathPolicies)]; ok {
+			_, _ = io.WriteString(w, text)
+			return
+		}
 		if text, ok := c.pieces[strings.TrimPrefix(r.URL.Path, wire.PathPieces)]; ok {
 			_, _ = io.WriteString(w, text)
 			return

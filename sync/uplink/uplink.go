@@ -100,6 +100,10 @@ type Options struct {
 	// OnBlocks is called when a block file has become visible or was dropped, nil for
 	// nobody. The snapshot comes into force after it has returned.
 	OnBlocks func()
+	// PolicyDir is the folder of signed policies, "" for a terminal that takes none from
+	// central. OnPolicies is called when it holds another whole set, nil for nobody.
+	PolicyDir  string
+	OnPolicies func()
 	// OnListed is called when Listed has changed, nil for nobody.
 	OnListed func()
 	// Step, when set, is called before and after each durable step of a claim or a hold,
@@ -316,6 +320,9 @@ func (o *Options) fill() {
 	if o.OnBlocks == nil {
 		o.OnBlocks = func() {}
 	}
+	if o.OnPolicies == nil {
+		o.OnPolicies = func() {}
+	}
 	if o.OnListed == nil {
 		o.OnListed = func() {}
 	}
@@ -489,7 +496,7 @@ func faultCode(err error) string {
 		return stopCode(e.Stop)
 	case errors.Is(err, ErrStopped):
 		return CodeStopped
-	case errors.Is(err, ErrSignature), errors.Is(err, ErrOldSnapshot), errors.Is(err, ErrBlock):
+	case errors.Is(err, ErrSignature), errors.Is(err, ErrOldSnapshot), errors.Is(err, ErrPolicy), errors.Is(err, ErrBlock):
 		return CodeSignature
 	case errors.Is(err, ErrStore):
 		return CodeStore

@@ -357,16 +357,17 @@ func parseBlock(line string, version int) (b Block, err error) {
 
 // Snapshot is what central publishes to all terminals, signed whole. Its version only rises.
 type Snapshot struct {
-	Version int64
-	Issued  time.Time
-	Blocks  []Block
+	Version  int64
+	Issued   time.Time
+	Blocks   []Block
+	Policies []PolicyFile
 }
 
-// Text is the canonical text that is signed: version 2 where a block's descriptor is
-// named, version 1 where none is.
+// Text is the canonical text that is signed: version 2 where a block's descriptor or a
+// policy is named, version 1 where none is.
 func (s Snapshot) Text() string {
 	version := 1
-	if slices.ContainsFunc(s.Blocks, func(b Block) bool { return b.Pieces != "" }) {
+	if len(s.Policies) > 0 || slices.ContainsFunc(s.Blocks, func(b Block) bool { return b.Pieces != "" }) {
 		version = 2
 	}
 	var b strings.Builder
@@ -374,12 +375,14 @@ func (s Snapshot) Text() string {
 	for _, x := range s.Blocks {
 		b.WriteString(x.line(version))
 	}
+	b.WriteString(policyLines(s.Policies))
 	return b.String()
 }
 
-// WithoutPieces is the snapshot as terminals read it that know no descriptors.
+// WithoutPieces is the snapshot as terminals read it that know neither descriptors nor
+// policies in it.
 func (s Snapshot) WithoutPieces() Snapshot {
-	s.Blocks = slices.Clone(s.Blocks)
+	s.Blocks, s.Policies = slices.Clone(s.Blocks), nil
 	for i := range s.Blocks {
 		s.Blocks[i].Pieces = ""
 	}
@@ -405,8 +408,11 @@ func ParseSnapshot(text string) (Snapshot, error) {
 	if s.Issued, err = ParseTime(issued); err != nil {
 		return s, fmt.Errorf("snapshot: %w: %w", ErrText, err)
 	}
-	if n != len(lines)-5 {
+	if n < 0 || n > len(lines)-5 {
 		return s, fmt.Errorf("snapshot: %w: %d blocks announced", ErrText, n)
+	}
+	if s.Policies, err = parsePolicies(lines[4+n : len(lines)-1]); err != nil {
+		return s, fmt.Errorf("snapshot: %w: %w", ErrText, err)
 	}
 	for i := range n {
 		x, err := parseBlock(lines[4+i], format)
