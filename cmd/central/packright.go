@@ -113,6 +113,30 @@ func packRightsCommand() *cobra.Command {
 	return cmd
 }
 
+func packRisksCommand() *cobra.Command {
+	var f folder
+	cmd := &cobra.Command{
+		Use:     "risks",
+		Short:   "What was paid at a booked risk, who bears it, and what it cost",
+		Example: `  central pack risks --json`,
+		Args:    cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
+				list, err := c.BookedRisks(ctx)
+				return list, func(w io.Writer) error {
+					var rows [][]string
+					for _, r := range list {
+						rows = append(rows, []string{r.Party, r.Currency, fmt.Sprint(r.Claims), fmt.Sprint(r.Minor), fmt.Sprint(r.Lost), fmt.Sprint(r.LostMinor)})
+					}
+					return table(w, "PARTY CURRENCY CLAIMS MINOR LOST LOST-MINOR", rows)
+				}, err
+			})
+		},
+	}
+	f.flags(cmd)
+	return cmd
+}
+
 func terminalReplaceCommand() *cobra.Command {
 	var f folder
 	cmd := &cobra.Command{
