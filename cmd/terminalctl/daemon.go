@@ -382,6 +382,14 @@ func printStatus(out io.Writer, st control.Status) error {
 		if l.Exceptions > 0 {
 			fmt.Fprintf(w, "\t%d payments were not credited: call central operations\n", l.Exceptions)
 		}
+		for _, x := range l.NotCredited {
+			if x.Settled == "" {
+				fmt.Fprintf(w, "\t%s %s: %s\n", x.Number, x.Kind, cli.Line(x.Text))
+			}
+		}
+		for _, s := range l.Suspended {
+			fmt.Fprintf(w, "\tSUSPENDED by central, nothing of it is paid: %s: %s\n", suspendedWhat(s), cli.Line(s.Reason))
+		}
 		printQuota(w, l)
 	}
 	printLimits(w, st)
@@ -434,6 +442,19 @@ func printQuota(w io.Writer, l *control.Link) {
 	for _, why := range slices.Sorted(maps.Keys(others)) {
 		fmt.Fprintf(w, "\tnot here: %d blocks of other packs: %s\n", others[why], whyMissing(why))
 	}
+}
+
+// suspendedWhat names what is suspended.
+func suspendedWhat(s control.Suspension) string {
+	switch {
+	case s.Game == "":
+		return "this terminal"
+	case s.Block != 0:
+		return fmt.Sprintf("game %s, emission %s, block %d", s.Game, s.Emission, s.Block)
+	case s.Emission != "":
+		return fmt.Sprintf("game %s, emission %s", s.Game, s.Emission)
+	}
+	return "game " + s.Game
 }
 
 func whyMissing(why string) string {

@@ -114,6 +114,8 @@ func (s *server) acts(mux *http.ServeMux) {
 	mux.HandleFunc("POST /v1/batch/pay", s.payBatch)
 	mux.HandleFunc("POST /v1/batch/end", s.endBatch)
 	mux.HandleFunc("GET /v1/batch", s.batch)
+	mux.HandleFunc("GET /v1/messages", s.messages)
+	mux.HandleFunc("POST /v1/messages/read", s.readMessage)
 	mux.HandleFunc("GET /v1/packs", s.packs)
 	mux.HandleFunc("GET /v1/packs/{game}/{pack}", s.packStatus)
 	mux.HandleFunc("POST /v1/packs/activate", s.activate)

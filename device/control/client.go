@@ -152,6 +152,17 @@ func (c *Client) EndBatch(ctx context.Context, id string) error {
 	return err
 }
 
+// Messages are what central says to whoever is at the counter, the newest first.
+func (c *Client) Messages(ctx context.Context) ([]validate.Message, error) {
+	return call[[]validate.Message](ctx, c, "GET", "/v1/messages", nil)
+}
+
+// ReadMessage records that a message was read.
+func (c *Client) ReadMessage(ctx context.Context, number int64) error {
+	_, err := call[struct{}](ctx, c, "POST", "/v1/messages/read", readRequest{number})
+	return err
+}
+
 // Packs are the packs of this terminal.
 func (c *Client) Packs(ctx context.Context) ([]validate.PackRun, error) {
 	return call[[]validate.PackRun](ctx, c, "GET", "/v1/packs", nil)

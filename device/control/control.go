@@ -134,7 +134,7 @@ type Link struct {
 	Entries     int64     `json:"entries"`          // entries above it
 	Snapshot    int64     `json:"snapshot"`
 	Feed        int64     `json:"feed"`
-	Exceptions  int64     `json:"exceptions"` // entries that central did not credit, since the start
+	Exceptions  int64     `json:"exceptions"` // entries that central did not credit and has not settled
 	Certificate time.Time `json:"certificate,omitzero"`
 	Faults      []Fault   `json:"faults"`
 	Region      string    `json:"region"`      // where central says the terminal stands, "" for nowhere
@@ -142,6 +142,26 @@ type Link struct {
 	TakenBytes  int64     `json:"taken_bytes"` // what they take
 	// Missing are the blocks that central lists and that do not lie here, the most wanted first.
 	Missing []MissingBlock `json:"missing"`
+	// NotCredited are those entries and the settled ones, open ones first, the newest at most.
+	NotCredited []NotCredited `json:"not_credited"`
+	// Suspended is what central has suspended, for this terminal all that it pays.
+	Suspended []Suspension `json:"suspended"`
+}
+
+// NotCredited is an entry that central stored and did not credit.
+type NotCredited struct {
+	Number  string `json:"number"` // ledger number
+	Kind    string `json:"kind"`
+	Text    string `json:"text"`
+	Settled string `json:"settled"` // who bears it, "" while operations have not settled it
+}
+
+// Suspension is this terminal, or a game, that pays nothing until central lifts it.
+type Suspension struct {
+	Game     string `json:"game"`     // "" for this terminal
+	Emission string `json:"emission"` // "" for all
+	Block    int    `json:"block"`    // number in the emission, 0 for all
+	Reason   string `json:"reason"`
 }
 
 // MissingBlock is a block whose tickets are answered with block-not-here.

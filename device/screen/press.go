@@ -110,6 +110,15 @@ func (s *Screen) reprint(_ http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// readMessage records that a message was read.
+func (s *Screen) readMessage(_ http.ResponseWriter, r *http.Request) error {
+	number, err := strconv.ParseInt(r.PostForm.Get("message"), 10, 64)
+	if err != nil {
+		return fmt.Errorf("message %.20q: want its number", r.PostForm.Get("message"))
+	}
+	return s.opt.Terminal.ReadMessage(r.Context(), number)
+}
+
 // language keeps the clerk's choice in the browser for a year.
 func (s *Screen) language(w http.ResponseWriter, r *http.Request) error {
 	l := money.Language(r.PostForm.Get("lang"))

@@ -145,6 +145,7 @@ func (s *Screen) Handler() http.Handler {
 	mux.HandleFunc("POST /activate", s.press(s.activate))
 	mux.HandleFunc("POST /next", s.press(s.next))
 	mux.HandleFunc("POST /reprint", s.press(s.reprint))
+	mux.HandleFunc("POST /read", s.press(s.readMessage))
 	mux.HandleFunc("POST /language", s.press(s.language))
 	return s.guarded(mux)
 }

@@ -45,6 +45,8 @@ type words struct {
 	CashAsk, CashYes       string
 	CashNo, CashTake       string
 	Identity, IdentityNext string
+	// Messages of central's.
+	FromCentre, ReadIt, ReadMore, Read, ReadFirst string
 	// A pack that is put on sale.
 	Activate, ActivateAsk        string
 	ActivateWhich, ActivateCheck string // which pack, and what to look at before
@@ -98,6 +100,7 @@ var french = words{
 	CashTake: "Comptez l'argent avant de confirmer.",
 	Identity: "Identité du joueur obligatoire : ce terminal ne peut pas la relever.", IdentityNext: "Ne payez pas. Envoyez le joueur au centre de paiement.",
 
+	FromCentre: "MESSAGE DU CENTRE", ReadIt: "Lisez-le, puis appuyez sur LU.", ReadMore: "Lisez-le, puis appuyez sur LU. %d de plus à lire.", Read: "LU", ReadFirst: "Lisez ce message du centre, puis payez.",
 	Activate: "ACTIVER LE LIVRET", ActivateAsk: "ACTIVER CE LIVRET ?", ActivateWhich: "Livret %s : ses tickets seront en vente et payables.",
 	ActivateCheck: "Comparez le numéro avec celui du livret.", ActivateYes: "OUI, ACTIVER", ActivateSignOn: "Identifiez-vous, puis activez-le.",
 
@@ -139,6 +142,7 @@ var english = words{
 	CashTake: "Count the money before you confirm.",
 	Identity: "The player's identity is required: this terminal cannot take it.", IdentityNext: "Do not pay. Send the player to the payment centre.",
 
+	FromCentre: "MESSAGE FROM THE CENTRE", ReadIt: "Read it, then press READ.", ReadMore: "Read it, then press READ. %d more to read.", Read: "READ", ReadFirst: "Read this message from the centre, then pay.",
 	Activate: "ACTIVATE THE PACK", ActivateAsk: "ACTIVATE THIS PACK?", ActivateWhich: "Pack %s: its tickets will be on sale and can be paid.",
 	ActivateCheck: "Compare the number with the one on the pack.", ActivateYes: "YES, ACTIVATE", ActivateSignOn: "Sign on, then activate it.",
 

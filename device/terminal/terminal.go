@@ -157,6 +157,7 @@ type Options struct {
 	Printer      Printer
 	Central      Central
 	Packs        Packs                // nil for a terminal that has no central
+	Messages     Messages             // nil for a terminal that has no central
 	Policy       func() policy.Policy // what is in force now; asked once per act, so that one act sees one policy
 	AcceptScaled bool                 // pay demonstration blocks
 	Operator     string               // who pays where nobody signs on
@@ -217,6 +218,8 @@ type State struct {
 	Paper   *Fault                 // what the printer will soon need, nil for nothing; it stops no payment
 	Board   []Fault                // of lamps, drawer, switches and buttons, the worst first; they stop no payment
 	Reprint []validate.EntryNumber // payments whose slip may not have come out, newest first
+
+	Messages []validate.Message // of central's that wait to be read, mandatory ones first
 
 	SignOn   bool     // somebody must be signed on before anything is paid
 	Session  *Session // who is signed on, nil for nobody or no sign-on
@@ -319,10 +322,10 @@ func (t *Terminal) refresh(ctx context.Context) {
 	} else {
 		t.say("nothing can be paid", nil)
 	}
-	reprint := t.unsureSlips(ctx)
+	reprint, waiting := t.unsureSlips(ctx), t.messages(ctx)
 	ready, soon, clock, limits := t.opt.Printer.Ready(), t.opt.Printer.Warning(), t.opt.Clock(), t.opt.Limits()
 	t.change(func(s *State) {
-		s.Unsent, s.Ledger, s.Clock, s.Limits, s.Printer, s.Paper, s.Reprint = unsent, trouble, clock, limits, ready, soon, reprint
+		s.Unsent, s.Ledger, s.Clock, s.Limits, s.Printer, s.Paper, s.Reprint, s.Messages = unsent, trouble, clock, limits, ready, soon, reprint, waiting
 	})
 }
 

@@ -34,6 +34,7 @@ type counter struct {
 	staff    *terminaltest.Staff    // nil for none
 	register *terminaltest.Register // nil for none
 	packs    *terminaltest.Packs    // nil for none
+	messages *terminaltest.Messages // nil for none
 
 	mu      sync.Mutex
 	steps   []string
@@ -73,6 +74,9 @@ func (c *counter) restart() {
 	}
 	if c.packs != nil {
 		opt.Packs = c.packs
+	}
+	if c.messages != nil {
+		opt.Messages = c.messages
 	}
 	c.Terminal = terminal.New(opt)
 }

@@ -316,7 +316,7 @@ func (in *intake) answer(ctx context.Context, u wire.Upload) (acked string, exce
 		if acked, err = in.c.signAck(in.who.name, u.To, in.c.opt.Now()); err != nil {
 			return "", nil, err
 		}
-		if _, err := in.tx.ExecContext(ctx, "INSERT INTO acks(terminal, epoch, seq, note) VALUES($1, $2, $3, $4)", in.who.name, u.Epoch, u.To.Seq, acked); err != nil {
+		if _, err := in.tx.ExecContext(ctx, "INSERT INTO acks(terminal, epoch, seq, note, signature) VALUES($1, $2, $3, $4, $5)", in.who.name, u.Epoch, u.To.Seq, acked, u.Signature); err != nil {
 			return "", nil, err
 		}
 	} else if err != nil {

@@ -147,6 +147,8 @@ func unreadable(e ledger.Entry) string {
 		_, err = e.PackActivated()
 	case ledger.KindPackSettled:
 		_, err = e.PackSettled()
+	case ledger.KindMessageRead:
+		_, err = e.MessageRead()
 	case ledger.KindCarriedLine:
 		_, err = e.CarriedBody()
 	default:
@@ -223,6 +225,8 @@ func (in *intake) judgeOther(ctx context.Context, l line) error {
 		return in.risk(ctx, l)
 	case l.entry.Kind == ledger.KindPackActivated:
 		return in.activated(ctx, l)
+	case l.entry.Kind == ledger.KindMessageRead:
+		return in.messageRead(ctx, l)
 	}
 	return nil
 }
@@ -443,5 +447,18 @@ func (in *intake) conflict(ctx context.Context, l line, p proof) error {
 	}
 	_, err := in.tx.ExecContext(ctx, `INSERT INTO conflicts(terminal, epoch, seq, kind, text, block_id, pack, ticket, round, amount_minor, currency, line, received)
 		VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`, in.who.name, in.epoch, l.seq, p.kind, plain(p.text), block, pack, number, round, amount, plain(p.claim.Currency), l.text, in.now)
+	if err != nil {
+		return err
+	}
+	in.newest, err = addFeed(ctx, in.tx, in.who.name, in.now, wire.FeedItem{Kind: wire.FeedException,
+		Exception: &wire.ExceptionItem{Epoch: in.epoch, Seq: l.seq, Kind: p.kind, Text: clipped(plain(p.text))}})
 	return err
+}
+
+// clipped is a text of at most wire.MaxReason bytes.
+func clipped(text string) string {
+	if len(text) <= wire.MaxReason {
+		return text
+	}
+	return strings.ToValidUTF8(text[:wire.MaxReason-3], "") + "..."
 }

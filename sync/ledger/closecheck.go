@@ -53,6 +53,8 @@ func (k *closeChecker) entry(ctx context.Context, e Entry) error {
 		_, err = e.PackActivated()
 	case KindPackSettled:
 		_, err = e.PackSettled()
+	case KindMessageRead:
+		_, err = e.MessageRead()
 	}
 	if err != nil {
 		return err

@@ -97,6 +97,21 @@ func (w *writing) applyItem(ctx context.Context, item wire.FeedItem) error {
 			return fmt.Errorf("%w: no tickets", ErrFeed)
 		}
 		return w.setTickets(ctx, *item.Tickets)
+	case wire.FeedSuspension:
+		if item.Suspension == nil {
+			return fmt.Errorf("%w: no suspension", ErrFeed)
+		}
+		return w.setSuspension(ctx, *item.Suspension)
+	case wire.FeedMessage:
+		if item.Message == nil {
+			return fmt.Errorf("%w: no message", ErrFeed)
+		}
+		return w.setMessage(ctx, *item.Message)
+	case wire.FeedException:
+		if item.Exception == nil {
+			return fmt.Errorf("%w: no exception", ErrFeed)
+		}
+		return w.setException(ctx, *item.Exception)
 	}
 	return nil // of a later central
 }
