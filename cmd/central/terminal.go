@@ -86,7 +86,7 @@ func orDash(s string) string {
 
 func terminalCommand() *cobra.Command {
 	return cli.Group("terminal", "Add terminals, see them, say where they stand, publish their keys, suspend and resume them", terminalAddCommand(), terminalEnrolFileCommand(), terminalListCommand(),
-		terminalShowCommand(), terminalRecoverCommand(), terminalRegionCommand(), terminalKeyCommand(), terminalSuspendCommand(), terminalResumeCommand())
+		terminalShowCommand(), terminalRecoverCommand(), terminalRegionCommand(), terminalKeyCommand(), terminalSuspendCommand(), terminalResumeCommand(), terminalReplaceCommand())
 }
 
 func terminalAddCommand() *cobra.Command {
