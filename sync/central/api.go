@@ -74,7 +74,17 @@ func (c *Central) API() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, wireError(wire.KindNotFound, "no such request: this program knows protocol %d", wire.Protocol))
 	})
-	return mux
+	return named(mux)
+}
+
+// named gives each answer the name of its request.
+func named(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if id := r.Header.Get(wire.HeaderRequest); id != "" && len(id) <= 64 {
+			w.Header().Set(wire.HeaderRequest, id)
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // known lets a request through with the terminal that made it.

@@ -152,8 +152,6 @@ func (s Status) Suspended() bool { return s.Refused != "" }
 var ErrStopped = errors.New("the journal is stopped: central's copy contradicts it, call central operations")
 
 const (
-	retryBase   = 500 * time.Millisecond
-	retryCap    = time.Minute
 	refusedHold = 10 * time.Minute // before a request that central will never take is tried again
 	helloEvery  = time.Minute
 )
@@ -255,7 +253,7 @@ func (o *Options) fill() {
 // Run works until ctx ends, and returns nil then. Whatever it was doing is left so that
 // the next Run goes on with it.
 func (u *Uplink) Run(ctx context.Context) error {
-	defer u.client.close()
+	defer u.client.end()
 	var lanes sync.WaitGroup
 	j, f := journal{Uplink: u, at: -1, max: firstRun}, files{Uplink: u}
 	all := map[Lane]step{LaneJournal: j.step, LaneFeed: u.hear, LaneFiles: f.step, LanePeppers: u.fetchPeppers, LaneHello: u.hello}
@@ -282,13 +280,14 @@ type rest struct {
 
 // work runs one lane.
 func (u *Uplink) work(ctx context.Context, name Lane, next step) {
-	for tries := 0; ctx.Err() == nil; {
+	var back Backoff
+	for ctx.Err() == nil {
 		r, err := next(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if err == nil {
-			tries = 0
+			back.Reset()
 			u.well(name)
 			if !r.now {
 				u.wait(ctx, r)
@@ -297,14 +296,13 @@ func (u *Uplink) work(ctx context.Context, name Lane, next step) {
 		}
 		var p *progress
 		if errors.As(err, &p) {
-			tries = 0 // a bad line that carries something is tried again soon
+			back.Reset() // a bad line that carries something is tried again soon
 		}
-		tries++
 		u.fail(name, err)
 		if errors.Is(err, ErrStopped) {
 			return
 		}
-		u.wait(ctx, rest{after: u.pause(err, tries)})
+		u.wait(ctx, rest{after: u.pause(err, &back)})
 	}
 }
 
@@ -323,21 +321,19 @@ func (u *Uplink) wait(ctx context.Context, r rest) {
 	}
 }
 
-// pause is how long a lane waits after a failure: a random part of a bound that doubles
-// up to the cap, so that a country's terminals do not come back at one moment. What
-// central asked for is waited in full.
-func (u *Uplink) pause(err error, tries int) time.Duration {
-	bound := min(retryBase<<min(tries-1, 20), u.opt.RetryCap)
-	d := time.Duration(u.opt.Rand() * float64(bound))
+// pause is how long a lane waits after a failure.
+func (u *Uplink) pause(err error, back *Backoff) time.Duration {
+	var slot time.Duration
 	var r *refused
 	if errors.As(err, &r) {
-		d = max(d, r.after)
+		slot = r.after
 	}
+	d := back.Next(slot, u.opt.RetryCap, u.opt.Rand())
 	var e *wire.Error
 	if errors.As(err, &e) && (e.Kind == wire.KindBadRequest || e.Kind == wire.KindUpgrade) {
 		d = max(d, refusedHold)
 	}
-	return max(d, time.Millisecond)
+	return d
 }
 
 // progress is a failure after something was gained.
