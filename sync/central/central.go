@@ -41,9 +41,12 @@ type Options struct {
 	// terminal may pay above it; 0 is no bound.
 	AllowanceClaims int64
 	AllowanceMinor  int64
-	Now             func() time.Time // time.Now
-	Rand            io.Reader        // of codes and certificate numbers, safe for concurrent use; crypto/rand
-	Log             *slog.Logger     // nothing is logged without one
+	// Width is how many requests of one kind are worked on at one time, 0 for 64; the others
+	// wait, or are told when to come back.
+	Width int
+	Now   func() time.Time // time.Now
+	Rand  io.Reader        // of codes and certificate numbers, safe for concurrent use; crypto/rand
+	Log   *slog.Logger     // nothing is logged without one
 }
 
 var (
@@ -63,9 +66,11 @@ type Central struct {
 	blocks   map[validate.BlockID]*openBlock
 	replaced []*manifest.Block // by a higher serial
 
-	feed *bell
-	stop context.CancelFunc
-	done sync.WaitGroup
+	feed  *bell
+	heard audiences
+	lanes *lanes
+	stop  context.CancelFunc
+	done  sync.WaitGroup
 
 	// committed is called between an upload's commit and its answer. Tests stop there.
 	committed func()
@@ -93,6 +98,9 @@ func Open(ctx context.Context, opt Options) (*Central, error) {
 func withDefaults(opt Options) Options {
 	if opt.Name == "" {
 		opt.Name = "grattoir-central"
+	}
+	if opt.Width < 1 {
+		opt.Width = workAtOnce
 	}
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -122,7 +130,7 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 	if opt.Database, isNew, err = findDatabase(opt); err != nil {
 		return nil, err
 	}
-	c := &Central{opt: opt, blocks: map[validate.BlockID]*openBlock{}, committed: func() {}}
+	c := &Central{opt: opt, blocks: map[validate.BlockID]*openBlock{}, lanes: newLanes(opt.Width), committed: func() {}}
 	if c.keys, err = loadKeys(opt); err != nil {
 		return nil, err
 	}
@@ -146,6 +154,7 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 		return nil, errors.Join(err, c.store.close())
 	}
 	c.feed = newBell(newest)
+	c.heard.from, c.heard.to = newest, newest
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = stop
 	c.done.Go(func() { c.watchFeed(watching) })

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-const (
-	retryBase = 500 * time.Millisecond
-	retryCap  = time.Minute
-)
+// RetryCap is the longest pause that failures alone lead to, where Options name no other.
+const RetryCap = time.Minute
+
+const retryBase = 500 * time.Millisecond
 
 // Backoff is how long a lane waits after its failures. The zero Backoff has none behind
 // it.

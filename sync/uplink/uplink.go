@@ -228,7 +228,7 @@ func (o *Options) fill() {
 		o.Rand = rand.Float64
 	}
 	if o.RetryCap <= 0 {
-		o.RetryCap = retryCap
+		o.RetryCap = RetryCap
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
