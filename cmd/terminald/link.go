@@ -17,6 +17,7 @@ import (
 	"grattoir/sync/uplink"
 	"grattoir/sync/wire"
 	"grattoir/validate"
+	"grattoir/validate/money"
 	"grattoir/validate/policy"
 	"grattoir/validate/ticket"
 )
@@ -75,6 +76,7 @@ type link struct {
 type outside struct {
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 	rand func() float64
+	step func(name string) // see uplink.Options
 }
 
 // newLink makes the uplink; register is nil where none is kept, faults gives the codes of
@@ -87,7 +89,7 @@ func newLink(c configs.Terminal, t trust, book *ledger.Ledger, blocks *library, 
 	var up *uplink.Uplink
 	up, err := uplink.New(uplink.Options{URL: c.Central.URL, Identity: t.identity, Ledger: book,
 		Blocks: uplink.BlockStore{Dir: c.Manifests(), Quota: c.QuotaMB << 20, Reserve: c.ReserveMB << 20}, Dial: world.dial, Rand: world.rand, Now: time.Now, Log: log,
-		Program: version(), Faults: faults, Peppers: blocks.lackPeppers, KeepPepper: blocks.keepPepper, Register: register,
+		Program: version(), Faults: faults, Peppers: blocks.lackPeppers, KeepPepper: blocks.keepPepper, Register: register, Step: world.step,
 		OnBlocks: func() { logError(log, "looking for new manifests", blocks.rescan(context.Background())) },
 		OnListed: func() { blocks.know(up.Listed()) }, Held: blocks.held})
 	switch {
@@ -120,16 +122,67 @@ func (l *link) Standing(ctx context.Context, o validate.Opened) (terminal.Standi
 	if err != nil {
 		return terminal.Standing{}, err
 	}
-	s := terminal.Standing{TerminalSuspended: l.up.Status().Suspended()}
+	s := terminal.Standing{TerminalSuspended: l.up.Status().Suspended(), Asks: true}
 	if known {
 		s.Pack, s.OwnerEpoch = pack.State, pack.Epoch
 		if pack.Owner == l.name {
 			s.Right = validate.RightOwner
 		}
 	}
+	if held, err := l.book.Held(ctx, o.Key()); err != nil || held {
+		s.Right = validate.RightNone // central may have allowed another terminal to pay it
+		if err != nil {
+			return s, err
+		}
+	}
+	ticket, err := l.book.TicketState(ctx, o.Code.Game, o.Code.Pack, o.Code.Number)
+	if err != nil {
+		return s, err
+	}
+	s.Pack = s.Pack.OfTicket(ticket)
 	s.Closed = closedOn(l.up.Listed(), o.Code)
 	s.PaidElsewhere, err = l.book.PaidElsewhere(ctx, o.Key())
 	return s, err
+}
+
+// packs is the counter's view of packs, nil for a terminal on its own.
+func (l *link) packs() terminal.Packs {
+	if l.up == nil {
+		return nil
+	}
+	return shelf{l}
+}
+
+// shelf are the packs of a linked terminal, as the feed and its own journal have them.
+type shelf struct{ *link }
+
+// Pack is what is known of a pack here.
+func (s shelf) Pack(ctx context.Context, gameCode string, pack uint32) (validate.Pack, error) {
+	return s.book.PackFacts(ctx, gameCode, pack)
+}
+
+// Inventory are the packs that central has said are this terminal's.
+func (s shelf) Inventory(ctx context.Context) ([]validate.PackRun, error) {
+	items, err := s.book.OwnPacks(ctx)
+	list := make([]validate.PackRun, 0, len(items))
+	for _, i := range items {
+		list = append(list, validate.PackRun{GameCode: i.GameCode, First: i.First, Last: i.Last, State: i.State, Epoch: i.Epoch})
+	}
+	return list, err
+}
+
+// Activate puts a pack on sale, unless central has suspended this terminal.
+func (s shelf) Activate(ctx context.Context, gameCode string, pack uint32, operator string, entered validate.Entered) (validate.Pack, error) {
+	if s.up.Status().Suspended() {
+		r := validate.TerminalSuspended
+		return validate.Pack{}, &terminal.Denied{Fault: terminal.Fault{Code: r.Code(), ClerkFR: r.Text(money.French).Clerk, ClerkEN: r.Text(money.English).Clerk,
+			Technician: r.Technician()}, Err: errors.New("this terminal is suspended")}
+	}
+	p, err := s.book.Activate(ctx, gameCode, pack, operator, entered)
+	if errors.Is(err, ledger.ErrPack) {
+		err = fmt.Errorf("%w: %w", terminal.ErrNotForSale, err)
+	}
+	return p, err
 }
 
 // closedOn is the closing notice's date of a ticket's emission, as the newest snapshot

@@ -71,6 +71,9 @@ func (c *Central) API() http.Handler {
 	mux.HandleFunc("GET "+wire.PathPieces+"{sha256}", c.in(c.lanes.hello, c.known(c.servePieces)))
 	mux.HandleFunc("GET "+wire.PathPeppers+"{block}", c.in(c.lanes.hello, c.known(c.servePepper)))
 	mux.HandleFunc("POST "+wire.PathIdentities, c.in(c.lanes.identities, c.known(c.serveIdentities)))
+	mux.HandleFunc("GET "+wire.PathJournal, c.in(c.lanes.files, c.known(c.serveOwnJournal)))
+	mux.HandleFunc("POST "+wire.PathClaim, c.in(c.lanes.claims, c.known(c.serveClaim)))
+	mux.HandleFunc("POST "+wire.PathHolds, c.in(c.lanes.holds, c.known(c.serveHolds)))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, wireError(wire.KindNotFound, "no such request: this program knows protocol %d", wire.Protocol))
 	})

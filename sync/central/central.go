@@ -69,8 +69,15 @@ type Central struct {
 	feed  *bell
 	heard audiences
 	lanes *lanes
+	holds *bell // rung when an owner has answered
 	stop  context.CancelFunc
 	done  sync.WaitGroup
+
+	// patience is how long a claim waits for a pack's owner.
+	patience time.Duration
+
+	touchedMu sync.Mutex
+	touched   map[packKey]bool // packs with new claims, see SettleDue
 
 	// committed is called between an upload's commit and its answer. Tests stop there.
 	committed func()
@@ -130,7 +137,7 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 	if opt.Database, isNew, err = findDatabase(opt); err != nil {
 		return nil, err
 	}
-	c := &Central{opt: opt, blocks: map[validate.BlockID]*openBlock{}, lanes: newLanes(opt.Width), committed: func() {}}
+	c := &Central{opt: opt, blocks: map[validate.BlockID]*openBlock{}, lanes: newLanes(opt.Width), committed: func() {}, patience: claimWait}
 	if c.keys, err = loadKeys(opt); err != nil {
 		return nil, err
 	}
@@ -153,7 +160,7 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 	if err != nil {
 		return nil, errors.Join(err, c.store.close())
 	}
-	c.feed = newBell(newest)
+	c.feed, c.holds = newBell(newest), newBell(0)
 	c.heard.from, c.heard.to = newest, newest
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = stop
@@ -177,6 +184,7 @@ func (c *Central) Close() error {
 	c.stop()
 	c.done.Wait()
 	c.feed.close()
+	c.holds.close()
 	errs := []error{c.store.close()}
 	c.blocksMu.Lock()
 	defer c.blocksMu.Unlock()

@@ -13,10 +13,13 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -202,10 +205,22 @@ func testEveryKeyThatATerminalEnrolledIsKept(t *testing.T, w *world) {
 func TestKeysFromBeforeTheirHistoryAreKept(t *testing.T) {
 	w := newWorld(t)
 	d := w.enrolled(t, "T-1")
-	w.exec(t, "DROP TABLE device_keys")
-	w.exec(t, "DROP TABLE counters")
-	w.exec(t, "ALTER TABLE blocks DROP COLUMN pieces")
-	w.exec(t, "ALTER TABLE snapshots DROP COLUMN with_pieces")
+	steps, err := fs.Glob(schema, "schema/sqlite/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range slices.Backward(steps[4:]) {
+		text, err := fs.ReadFile(schema, step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, back := range []struct{ made, undo string }{{`CREATE INDEX (\w+)`, "DROP INDEX $1"}, {`ALTER TABLE (\w+) ADD COLUMN (\w+)`, "ALTER TABLE $1 DROP COLUMN $2"}, {`CREATE TABLE (\w+)`, "DROP TABLE $1"}} {
+			made := regexp.MustCompile(back.made)
+			for _, m := range made.FindAllStringSubmatchIndex(string(text), -1) {
+				w.exec(t, string(made.ExpandString(nil, back.undo, string(text), m)))
+			}
+		}
+	}
 	w.exec(t, "DELETE FROM goose_db_version WHERE version_id >= 5")
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
@@ -631,7 +646,7 @@ func testPacksMoveInOrderOnly(t *testing.T, w *world) {
 	if err != nil || len(runs) != 2 || runs[0].Last != 14 || runs[1].First != 15 || runs[1].Last != 16 || runs[1].Owner != "T-2" || runs[1].Epoch != 1 {
 		t.Fatalf("%+v: %v", runs, err)
 	}
-	list, err := w.Packs(ctx, "399")
+	list, err := w.Packs(ctx, PackFilter{GameCode: "399"})
 	if err != nil || len(list) != 7 || list[0].State != validate.PackDelivered || list[2].State != validate.PackActive {
 		t.Fatalf("%+v: %v", list, err)
 	}

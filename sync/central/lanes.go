@@ -19,12 +19,13 @@ const maxPolls = 60_000
 // lanes are the queues of the API, one for each kind of request, so that none keeps
 // another waiting: whoever fetches blocks is in nobody's way who pays.
 type lanes struct {
-	claims, journal, hello, feed, files, identities, enrol *lane
-	polls                                                  atomic.Int64
+	claims, holds, journal, hello, feed, files, identities, enrol *lane
+	polls                                                         atomic.Int64
 }
 
 func newLanes(width int) *lanes {
-	return &lanes{claims: newLane(width), journal: newLane(width), hello: newLane(width), feed: newLane(width), identities: newLane(min(width, 8)), enrol: newLane(min(width, 8)),
+	return &lanes{claims: newLane(4 * width), // they wait for the owners of packs
+		holds: newLane(width), journal: newLane(width), hello: newLane(width), feed: newLane(width), identities: newLane(min(width, 8)), enrol: newLane(min(width, 8)),
 		files: newLane(4 * width)} // they wait for their terminals' lines most of the time
 }
 

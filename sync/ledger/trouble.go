@@ -150,9 +150,9 @@ func (l *Ledger) findable(ctx context.Context) error {
 		return err
 	}
 	var entries, rows, agree int64
-	err := l.read.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM entries WHERE kind = 'claim'), (SELECT count(*) FROM claims),
+	err := l.read.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM entries WHERE kind IN ('claim', 'carried-claim')), (SELECT count(*) FROM claims),
 		(SELECT count(*) FROM claims c JOIN entries e ON e.epoch = c.epoch AND e.seq = c.seq
-		WHERE json_extract(e.line, '$.body.block', '$.body.pack', '$.body.ticket', '$.body.round') = json_array(lower(hex(c.block)), c.pack, c.ticket, c.round))`).
+		WHERE json_extract(CASE e.kind WHEN 'carried-claim' THEN json_extract(e.line, '$.body.line') ELSE e.line END, '$.body.block', '$.body.pack', '$.body.ticket', '$.body.round') = json_array(lower(hex(c.block)), c.pack, c.ticket, c.round))`).
 		Scan(&entries, &rows, &agree)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -181,7 +181,7 @@ func Salvage(ctx context.Context, opt Options, cause error) (*Ledger, error) {
 		return nil, fmt.Errorf("ledger %s: %w", opt.Path, err)
 	}
 	// Where no lock can be made, nothing can be written: a second reader does no harm.
-	l := &Ledger{opt: opt, lock: lock, changed: make(chan struct{}), waiting: map[int64]*validate.Receipt{}, epoch: 1, inDoubt: true}
+	l := &Ledger{opt: opt, lock: lock, changed: make(chan struct{}), intents: make(chan struct{}), waiting: map[int64]*validate.Receipt{}, epoch: 1, inDoubt: true}
 	l.sick.Store(&cause)
 	reader := salvager{opt.Path}
 	l.db, l.read = sql.OpenDB(reader), sql.OpenDB(reader)

@@ -322,7 +322,7 @@ func (u *Uplink) pieces(ctx context.Context, b wire.Block) (*wire.Pieces, error)
 			return p, nil
 		}
 	}
-	text, err := u.client.read(ctx, requestTimeout, http.MethodGet, wire.PathPieces+b.Pieces, nil)
+	text, err := u.client().read(ctx, requestTimeout, http.MethodGet, wire.PathPieces+b.Pieces, nil)
 	var e *wire.Error
 	if errors.As(err, &e) && e.Kind == wire.KindNotFound {
 		u.opt.Log.Warn("central names a descriptor and does not have it; the block is proven as a whole only", "sha256", b.SHA256)
@@ -358,7 +358,7 @@ func describes(b wire.Block, text string) (*wire.Pieces, error) {
 func (u *Uplink) fromCentral(b wire.Block) source {
 	open := func(ctx context.Context, from, to int64) (io.ReadCloser, int64, error) {
 		ctx, cancel := context.WithCancelCause(ctx)
-		stall := time.AfterFunc(stallTimeout+u.client.pace.line(0), func() { cancel(fmt.Errorf("no byte within %v", stallTimeout)) })
+		stall := time.AfterFunc(stallTimeout+u.client().pace.line(0), func() { cancel(fmt.Errorf("no byte within %v", stallTimeout)) })
 		end := func() { stall.Stop(); cancel(nil) }
 		header := http.Header{}
 		if from > 0 || to < b.Size {
@@ -369,7 +369,7 @@ func (u *Uplink) fromCentral(b wire.Block) source {
 			header.Set("Range", want)
 			header.Set("If-Range", `"`+b.SHA256+`"`)
 		}
-		r, err := u.client.open(ctx, http.MethodGet, wire.PathBlocks+b.SHA256, nil, header)
+		r, err := u.client().open(ctx, http.MethodGet, wire.PathBlocks+b.SHA256, nil, header)
 		if err != nil {
 			end()
 			return nil, 0, err

@@ -86,7 +86,7 @@ func newClient(base *url.URL, dial func(ctx context.Context, network, addr strin
 	// HTTP/1.1: each lane has a connection of its own, so that a block on its way never
 	// holds up the journal. No compression: a small answer must not unfold into a large one.
 	made := &connections{open: map[*connection]bool{}}
-	t := &http.Transport{DialContext: made.dial(dial), TLSClientConfig: config, TLSHandshakeTimeout: handshakeTimeout, MaxIdleConnsPerHost: 4,
+	t := &http.Transport{DialContext: made.dial(dial), TLSClientConfig: config, TLSHandshakeTimeout: handshakeTimeout, MaxIdleConnsPerHost: 8,
 		IdleConnTimeout: 90 * time.Second, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10}
 	return &client{base: base, transport: t, made: made, http: &http.Client{Transport: t,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}} // central never redirects; a portal does
@@ -149,13 +149,17 @@ func (c *connection) Close() error {
 
 // post sends a message and reads the answer.
 func (c *client) post(ctx context.Context, path string, message, answer any) error {
+	return c.postWithin(ctx, requestTimeout, path, message, answer)
+}
+
+func (c *client) postWithin(ctx context.Context, timeout time.Duration, path string, message, answer any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false) // journal lines would grow to six times their length
 	if err := enc.Encode(message); err != nil {
 		return err
 	}
-	return c.exchange(ctx, requestTimeout, http.MethodPost, path, b.Bytes(), answer)
+	return c.exchange(ctx, timeout, http.MethodPost, path, b.Bytes(), answer)
 }
 
 // get reads the answer at a path, which may have a query.

@@ -46,14 +46,14 @@ func joinBehindProxy(t *testing.T) *behindProxy {
 	if r.uplink, err = New(r.opt); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(r.uplink.client.end)
+	t.Cleanup(r.uplink.client().end)
 	p.lane = journal{Uplink: r.uplink, at: -1, max: firstRun}
 	return p
 }
 
 // anew makes the next exchange open a connection, with faults.
 func (p *behindProxy) anew(f faultproxy.Faults) {
-	p.uplink.client.close()
+	p.uplink.client().close()
 	p.proxy.Set(f)
 }
 

@@ -81,7 +81,7 @@ func (f *files) refresh(ctx context.Context) error {
 	if s := f.snapshot(); f.asked && s != nil && s.Version >= f.newestHeard() {
 		return nil
 	}
-	signed, err := f.client.read(ctx, requestTimeout, http.MethodGet, wire.PathSnapshot+wire.SnapshotQuery, nil)
+	signed, err := f.client().read(ctx, requestTimeout, http.MethodGet, wire.PathSnapshot+wire.SnapshotQuery, nil)
 	var e *wire.Error
 	if errors.As(err, &e) && e.Kind == wire.KindNotFound {
 		f.heard()

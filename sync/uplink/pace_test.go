@@ -140,7 +140,7 @@ func TestSilentLineIsNotTakenForASlowOne(t *testing.T) {
 		l.pay(3)
 		l.start()
 		pass(time.Hour)
-		if rate := l.uplink.client.pace.believed(); rate != paceStart {
+		if rate := l.uplink.client().pace.believed(); rate != paceStart {
 			t.Errorf("believed to carry %v bytes/s", rate)
 		}
 	})

@@ -38,7 +38,7 @@ const (
 const (
 	PathEnrol    = "/v1/enrol"    // POST EnrolRequest -> EnrolAnswer
 	PathHello    = "/v1/hello"    // POST Hello -> HelloAnswer
-	PathJournal  = "/v1/journal"  // POST Upload -> UploadAnswer; frozen for ever
+	PathJournal  = "/v1/journal"  // POST Upload -> UploadAnswer, GET ?epoch=E&after=N -> JournalRun; frozen for ever
 	PathFeed     = "/v1/feed"     // GET ?after=N&wait=S -> Feed
 	PathSnapshot = "/v1/snapshot" // GET -> signed note
 	PathBlocks   = "/v1/blocks/"  // GET PathBlocks+SHA256, Range and If-Range
@@ -59,6 +59,9 @@ type EnrolRequest struct {
 	Protocol int    `json:"protocol"`
 	Code     string `json:"code"` // as central printed it, once
 	CSR      string `json:"csr"`  // PEM PKCS#10 with the device's P-256 key
+	// RenewalKey is the public half, PEM, of a P-256 key that may have the device's key
+	// certified again after its certificate has ended; "" from a device that has none.
+	RenewalKey string `json:"renewal_key,omitempty"`
 }
 
 // EnrolAnswer is what a terminal keeps.
@@ -91,6 +94,32 @@ type Hello struct {
 	DeviceTime string   `json:"device_time"`
 	DiskFree   int64    `json:"disk_free"` // bytes
 	Faults     []string `json:"faults"`    // codes of what does not work now
+	// Stopped is why the terminal pays nothing until a person has looked, "" for nothing.
+	Stopped Stop `json:"stopped,omitempty"`
+	// Run is the random name of the program since its start, 32 hexadecimal digits, and
+	// Count how often it has said hello: a run that comes back after another one was heard
+	// means that two devices have this terminal's name. "" from a program that tells none.
+	Run   string `json:"run,omitempty"`
+	Count int64  `json:"count,omitempty"`
+}
+
+// Stop is what keeps a terminal from paying until a person at central has looked.
+type Stop string
+
+const (
+	StopHeadBehind Stop = "head-behind" // central holds more of the journal than the terminal: its card was put back
+	StopFork       Stop = "fork"        // central holds another entry under the same number
+	StopTwoHeads   Stop = "two-heads"   // two devices say hello under the terminal's name
+)
+
+// JournalRun is a part of the terminal's own journal, as central holds it: lines of one
+// epoch, in order, from the first one behind the place that was asked for. No lines means
+// that there is no more. Acked is a signed note over AckText of the end of all that is held.
+type JournalRun struct {
+	Protocol int      `json:"protocol"`
+	Epoch    int64    `json:"epoch"` // 0 with no lines
+	Lines    []string `json:"lines"` // at most MaxEntries, exact
+	Acked    string   `json:"acked"`
 }
 
 // HelloAnswer carries central's clock and its head of this terminal's journal.
@@ -107,6 +136,9 @@ type HelloAnswer struct {
 	// Region is where the terminal stands, "" for nowhere in particular. Blocks that were
 	// delivered there are the next it wants after those of its own packs.
 	Region string `json:"region,omitempty"`
+	// Recover is the journal epoch that a person has agreed to, 0 for none: the terminal
+	// reads its own journal again and goes on in that epoch.
+	Recover int64 `json:"recover,omitempty"`
 }
 
 // Upload sends journal lines as they were written, in order, without a gap, from the
@@ -161,6 +193,11 @@ type FeedItem struct {
 	Paid *PaidItem `json:"paid,omitempty"`
 
 	Reversal *ReversalItem `json:"reversal,omitempty"`
+	Hold     *HoldItem     `json:"hold,omitempty"`
+
+	Tickets    *TicketsItem    `json:"tickets,omitempty"`
+	Suspension *SuspensionItem `json:"suspension,omitempty"`
+	Message    *MessageItem    `json:"message,omitempty"`
 }
 
 // FeedKind says what an item is about.
@@ -171,6 +208,7 @@ const (
 	FeedPaid FeedKind = "paid" // a ticket of this terminal's packs was paid elsewhere
 
 	FeedReversal FeedKind = "reversal" // central has decided a reversal that this terminal asked for
+	FeedHold     FeedKind = "hold"     // a ticket of this terminal's packs is paid by central's word only
 )
 
 // PackItem sets the state of a run of packs.
@@ -223,6 +261,7 @@ type Error struct {
 	Kind  Kind      `json:"kind"`
 	Text  string    `json:"text"`
 	Acked *Position `json:"acked,omitempty"` // with KindBehind and KindFork
+	Stop  Stop      `json:"stop,omitempty"`  // with KindFork, why in one word
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("central: %s: %s", e.Kind, e.Text) }
