@@ -59,26 +59,36 @@ func (c *Central) TLSConfig() *tls.Config {
 // the connection's verified certificate.
 func (c *Central) API() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+wire.PathEnrol, c.serveEnrol)
-	mux.HandleFunc("POST "+wire.PathRenew, c.serveRenew)
-	mux.HandleFunc("POST "+wire.PathHello, c.known(c.serveHello))
-	mux.HandleFunc("POST "+wire.PathJournal, c.known(c.serveJournal))
-	mux.HandleFunc("GET "+wire.PathJournal, c.known(c.serveOwnJournal))
+	mux.HandleFunc("POST "+wire.PathEnrol, c.in(c.lanes.enrol, c.serveEnrol))
+	mux.HandleFunc("POST "+wire.PathRenew, c.in(c.lanes.enrol, c.serveRenew))
+	mux.HandleFunc("POST "+wire.PathHello, c.in(c.lanes.hello, c.known(c.serveHello)))
+	mux.HandleFunc("POST "+wire.PathJournal, c.in(c.lanes.journal, c.known(c.serveJournal)))
 	mux.HandleFunc("GET "+wire.PathFeed, c.known(c.serveFeed))
-	mux.HandleFunc("GET "+wire.PathSnapshot, c.known(c.serveSnapshot))
-	mux.HandleFunc("GET "+wire.PathTrust, c.known(c.serveTrust))
-	mux.HandleFunc("GET "+wire.PathBlocks+"{sha256}", c.known(c.serveBlock))
-	mux.HandleFunc("GET "+wire.PathPieces+"{sha256}", c.known(c.servePieces))
-	mux.HandleFunc("GET "+wire.PathPeppers+"{block}", c.known(c.servePepper))
-	mux.HandleFunc("GET "+wire.PathPolicies+"{sha256}", c.known(c.servePolicy))
-	mux.HandleFunc("POST "+wire.PathIdentities, c.known(c.serveIdentities))
-	mux.HandleFunc("POST "+wire.PathClaim, c.known(c.serveClaim))
-	mux.HandleFunc("POST "+wire.PathHolds, c.known(c.serveHolds))
-	mux.HandleFunc("POST "+wire.PathTake, c.known(c.serveTake))
+	mux.HandleFunc("GET "+wire.PathSnapshot, c.in(c.lanes.hello, c.known(c.serveSnapshot)))
+	mux.HandleFunc("GET "+wire.PathTrust, c.in(c.lanes.hello, c.known(c.serveTrust)))
+	mux.HandleFunc("GET "+wire.PathPolicies+"{sha256}", c.in(c.lanes.hello, c.known(c.servePolicy)))
+	mux.HandleFunc("GET "+wire.PathBlocks+"{sha256}", c.in(c.lanes.files, c.known(c.serveBlock)))
+	mux.HandleFunc("GET "+wire.PathPieces+"{sha256}", c.in(c.lanes.hello, c.known(c.servePieces)))
+	mux.HandleFunc("GET "+wire.PathPeppers+"{block}", c.in(c.lanes.hello, c.known(c.servePepper)))
+	mux.HandleFunc("POST "+wire.PathIdentities, c.in(c.lanes.identities, c.known(c.serveIdentities)))
+	mux.HandleFunc("GET "+wire.PathJournal, c.in(c.lanes.files, c.known(c.serveOwnJournal)))
+	mux.HandleFunc("POST "+wire.PathClaim, c.in(c.lanes.claims, c.known(c.serveClaim)))
+	mux.HandleFunc("POST "+wire.PathHolds, c.in(c.lanes.holds, c.known(c.serveHolds)))
+	mux.HandleFunc("POST "+wire.PathTake, c.in(c.lanes.holds, c.known(c.serveTake)))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, wireError(wire.KindNotFound, "no such request: this program knows protocol %d", wire.Protocol))
 	})
-	return mux
+	return named(mux)
+}
+
+// named gives each answer the name of its request.
+func named(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if id := r.Header.Get(wire.HeaderRequest); id != "" && len(id) <= 64 {
+			w.Header().Set(wire.HeaderRequest, id)
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // known lets a request through with the terminal that made it.
@@ -111,7 +121,10 @@ func (c *Central) known(serve func(http.ResponseWriter, *http.Request, caller)) 
 // the terminal learns no more than that.
 func (c *Central) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var e *wire.Error
-	switch {
+	after := retryAfter * time.Second
+	switch l := (*later)(nil); {
+	case errors.As(err, &l):
+		e, after = refuseLater(l), l.after
 	case errors.As(err, &e):
 	case errors.Is(context.Cause(r.Context()), errRevoked):
 		e = wireError(wire.KindForbidden, "%v", errRevoked)
@@ -124,7 +137,7 @@ func (c *Central) fail(w http.ResponseWriter, r *http.Request, err error) {
 		e = wireError(wire.KindInternal, "central could not do it; its log says why")
 	}
 	if e.Kind == wire.KindBusy || e.Kind == wire.KindInternal {
-		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+		w.Header().Set("Retry-After", strconv.Itoa(int(after/time.Second)))
 	}
 	c.write(w, r, statusOf(e.Kind), e)
 }

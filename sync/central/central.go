@@ -44,9 +44,12 @@ type Options struct {
 	// BookedRiskMinor is up to which amount central credits a payment that a terminal made
 	// at a booked risk; 0 credits none.
 	BookedRiskMinor int64
-	Now             func() time.Time // time.Now
-	Rand            io.Reader        // of codes and certificate numbers, safe for concurrent use; crypto/rand
-	Log             *slog.Logger     // nothing is logged without one
+	// Width is how many requests of one kind are worked on at one time, 0 for 64; the others
+	// wait, or are told when to come back.
+	Width int
+	Now   func() time.Time // time.Now
+	Rand  io.Reader        // of codes and certificate numbers, safe for concurrent use; crypto/rand
+	Log   *slog.Logger     // nothing is logged without one
 }
 
 var (
@@ -68,7 +71,9 @@ type Central struct {
 	replaced []*manifest.Block // by a higher serial
 
 	feed     *bell
+	heard    audiences
 	visitors visitors
+	lanes    *lanes
 	holds    *bell // rung when an owner has answered
 	stop     context.CancelFunc
 	done     sync.WaitGroup
@@ -106,6 +111,9 @@ func withDefaults(opt Options) Options {
 	if opt.Name == "" {
 		opt.Name = "grattoir-central"
 	}
+	if opt.Width < 1 {
+		opt.Width = workAtOnce
+	}
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
@@ -134,7 +142,7 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 	if opt.Database, isNew, err = findDatabase(opt); err != nil {
 		return nil, err
 	}
-	c := &Central{opt: opt, blocks: map[validate.BlockID]*openBlock{}, committed: func() {}, patience: claimWait}
+	c := &Central{opt: opt, blocks: map[validate.BlockID]*openBlock{}, lanes: newLanes(opt.Width), committed: func() {}, patience: claimWait}
 	if c.keys, err = loadKeys(opt); err != nil {
 		return nil, err
 	}
@@ -162,6 +170,7 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 		return nil, errors.Join(err, c.store.close())
 	}
 	c.feed, c.holds = newBell(newest), newBell(0)
+	c.heard.from, c.heard.to = newest, newest
 	if err := c.heedRevocations(ctx); err != nil {
 		return nil, errors.Join(err, c.store.close())
 	}

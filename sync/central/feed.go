@@ -37,6 +37,13 @@ func (b *bell) ring(newest int64) {
 	}
 }
 
+// last is the newest item that was rung for.
+func (b *bell) last() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.newest
+}
+
 // strike wakes whoever waits, with nothing to number.
 func (b *bell) strike() {
 	b.mu.Lock()
@@ -115,13 +122,18 @@ func addFeed(ctx context.Context, tx *sql.Tx, audience, now string, item wire.Fe
 // Feed gives what concerns a terminal after a cursor, at most wire.MaxFeed items. With
 // nothing to give it waits, at most so long, and then answers an empty run.
 func (c *Central) Feed(ctx context.Context, terminal string, after int64, wait time.Duration) (wire.Feed, error) {
+	wait, end := c.lanes.poll(wait)
+	defer end()
 	timer := time.NewTimer(min(wait, wire.MaxFeedWait*time.Second))
 	defer timer.Stop()
+	items, concerned := []wire.FeedItem{}, true // what was there before it asked is not among the newest
 	for {
 		rung, open := c.feed.next()
-		items, err := c.feedAfter(ctx, terminal, after)
-		if err != nil {
-			return wire.Feed{}, err
+		if concerned {
+			var err error
+			if items, err = c.feedItems(ctx, terminal, after); err != nil {
+				return wire.Feed{}, err
+			}
 		}
 		f := wire.Feed{Protocol: wire.Protocol, Items: items, Time: c.now()}
 		if len(items) > 0 || wait <= 0 || !open {
@@ -129,12 +141,26 @@ func (c *Central) Feed(ctx context.Context, terminal string, after int64, wait t
 		}
 		select {
 		case <-rung:
+			var err error
+			if concerned, err = c.concerns(ctx, terminal, after); err != nil {
+				return wire.Feed{}, err
+			}
 		case <-timer.C:
 			return f, nil
 		case <-ctx.Done():
 			return wire.Feed{}, ctx.Err()
 		}
 	}
+}
+
+// feedItems asks the tables, in the feed's lane.
+func (c *Central) feedItems(ctx context.Context, terminal string, after int64) ([]wire.FeedItem, error) {
+	leave, err := c.lanes.feed.enter(ctx, terminal, c.opt.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return c.feedAfter(ctx, terminal, after)
 }
 
 func (c *Central) feedAfter(ctx context.Context, terminal string, after int64) ([]wire.FeedItem, error) {

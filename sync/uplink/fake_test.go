@@ -174,6 +174,13 @@ func (c *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
+	w.Header().Set("Content-Type", "application/json")
+	if strings.HasPrefix(r.URL.Path, wire.PathSnapshot) || strings.HasPrefix(r.URL.Path, wire.PathPieces) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	}
+	if id := r.Header.Get(wire.HeaderRequest); id != "" {
+		w.Header().Set(wire.HeaderRequest, id)
+	}
 	c.mu.Lock()
 	c.requests = append(c.requests, r.Method+" "+r.URL.RequestURI())
 	spoil := c.spoil
@@ -366,6 +373,7 @@ func (c *fake) block(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, &wire.Error{Kind: wire.KindNotFound, Text: "no such block"})
 		return
 	}
+	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("ETag", `"`+name+`"`)
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 }

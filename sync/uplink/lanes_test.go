@@ -209,13 +209,15 @@ func TestPausesGrowToTheCapAndAreSpreadOverTheirWholeLength(t *testing.T) {
 		{0.5, []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second, 30 * time.Second}},
 		{0, []time.Duration{0, 0, 0, 0, 0, 0, 0, 0, 0}},
 	} {
-		u := Uplink{opt: Options{Rand: func() float64 { return c.rand }, RetryCap: retryCap}}
+		u := Uplink{opt: Options{Rand: func() float64 { return c.rand }, RetryCap: RetryCap}}
+		var back Backoff
 		for i, want := range c.want {
-			if got := u.pause(ErrUnreachable, i+1).Round(10 * time.Millisecond); got != want {
+			if got := u.pause(ErrUnreachable, &back).Round(10 * time.Millisecond); got != want {
 				t.Errorf("rand %v, failure %d: %v, want %v", c.rand, i+1, got, want)
 			}
 		}
-		if got := u.pause(ErrUnreachable, 1_000_000); got > retryCap {
+		back.tries = 1_000_000
+		if got := u.pause(ErrUnreachable, &back); got > RetryCap {
 			t.Errorf("after a million failures: %v", got)
 		}
 	}

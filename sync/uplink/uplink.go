@@ -187,8 +187,6 @@ func (s Status) Suspended() bool { return s.Refused != "" }
 var ErrStopped = errors.New("the journal is stopped: central's copy contradicts it, call central operations")
 
 const (
-	retryBase   = 500 * time.Millisecond
-	retryCap    = time.Minute
 	refusedHold = 10 * time.Minute // before a request that central will never take is tried again
 	helloEvery  = time.Minute
 )
@@ -306,7 +304,7 @@ func (o *Options) fill() {
 		o.Rand = rand.Float64
 	}
 	if o.RetryCap <= 0 {
-		o.RetryCap = retryCap
+		o.RetryCap = RetryCap
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -337,7 +335,7 @@ func (o *Options) fill() {
 // Run works until ctx ends, and returns nil then. Whatever it was doing is left so that
 // the next Run goes on with it.
 func (u *Uplink) Run(ctx context.Context) error {
-	defer func() { u.client().close() }()
+	defer func() { u.client().end() }()
 	u.work(ctx, LaneEnrol, u.enrolWaiting)
 	if ctx.Err() != nil {
 		return nil
@@ -370,7 +368,8 @@ type rest struct {
 
 // work runs one lane.
 func (u *Uplink) work(ctx context.Context, name Lane, next step) {
-	for tries := 0; ctx.Err() == nil; {
+	var back Backoff
+	for ctx.Err() == nil {
 		r, err := next(ctx)
 		if ctx.Err() != nil {
 			return
@@ -380,7 +379,7 @@ func (u *Uplink) work(ctx context.Context, name Lane, next step) {
 			return
 		}
 		if err == nil {
-			tries = 0
+			back.Reset()
 			u.well(name)
 			if !r.now {
 				u.wait(ctx, r)
@@ -389,16 +388,19 @@ func (u *Uplink) work(ctx context.Context, name Lane, next step) {
 		}
 		var p *progress
 		if errors.As(err, &p) {
-			tries = 0 // a bad line that carries something is tried again soon
+			back.Reset() // a bad line that carries something is tried again soon
 		}
-		tries++
 		u.fail(name, err)
 		u.heedEnd(name, err)
 		if errors.Is(err, ErrStopped) { // until a hello says that a person has agreed, or central holds something else
 			u.wait(ctx, rest{wake: [2]<-chan struct{}{u.nudge}})
 			continue
 		}
-		u.wait(ctx, rest{after: u.pause(err, tries), wake: r.wake})
+		pause := rest{after: u.pause(err, &back), wake: r.wake}
+		if slotOf(err) > 0 {
+			pause.wake = [2]<-chan struct{}{} // central has said when, and others have their slots
+		}
+		u.wait(ctx, pause)
 	}
 }
 
@@ -417,25 +419,27 @@ func (u *Uplink) wait(ctx context.Context, r rest) {
 	}
 }
 
-// pause is how long a lane waits after a failure: a random part of a bound that doubles
-// up to the cap, so that a country's terminals do not come back at one moment. What
-// central asked for is waited in full.
-func (u *Uplink) pause(err error, tries int) time.Duration {
-	bound := min(retryBase<<min(tries-1, 20), u.opt.RetryCap)
-	d := time.Duration(u.opt.Rand() * float64(bound))
-	var r *refused
-	if errors.As(err, &r) {
-		d = max(d, r.after)
-	}
+// pause is how long a lane waits after a failure.
+func (u *Uplink) pause(err error, back *Backoff) time.Duration {
+	d := back.Next(slotOf(err), u.opt.RetryCap, u.opt.Rand())
 	var e *wire.Error
 	if errors.As(err, &e) && (e.Kind == wire.KindBadRequest || e.Kind == wire.KindUpgrade) {
 		d = max(d, refusedHold)
 	}
-	return max(d, time.Millisecond)
+	return d
 }
 
 // errDone ends a lane that has nothing left to do.
 var errDone = errors.New("done")
+
+// slotOf is after how much time central said to come back, 0 for no word of it.
+func slotOf(err error) time.Duration {
+	var r *refused
+	if errors.As(err, &r) {
+		return r.after
+	}
+	return 0
+}
 
 // progress is a failure after something was gained.
 type progress struct{ error }

@@ -45,6 +45,10 @@ const (
 	PathPeppers  = "/v1/peppers/" // GET PathPeppers+block id -> PepperAnswer
 	PathPieces   = "/v1/pieces/"  // GET PathPieces+SHA256 of the descriptor -> its text
 
+	// HeaderRequest names a request, in 1 to 64 bytes of the terminal's choice; the answer to
+	// it carries the same.
+	HeaderRequest = "Grattoir-Request"
+
 	// SnapshotQuery after PathSnapshot asks for the text that names descriptors. A central
 	// that has none ignores it, and gives the text that names none.
 	SnapshotQuery = "?text=2"
