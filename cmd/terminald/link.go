@@ -281,6 +281,19 @@ func (l *link) trusted() time.Time {
 	return l.up.Trusted()
 }
 
+// fault words for the counter why central's side keeps this terminal from paying, nil for
+// nothing.
+func (l *link) fault() *terminal.Fault {
+	if l.up == nil {
+		return nil
+	}
+	m := uplink.MeaningOf(l.up.Refused())
+	if m == nil {
+		return nil
+	}
+	return &terminal.Fault{Code: m.Code, ClerkFR: m.ClerkFR, ClerkEN: m.ClerkEN, Technician: m.Text}
+}
+
 // run works until ctx ends.
 func (l *link) run(ctx context.Context) error {
 	if l.up == nil {
@@ -345,7 +358,11 @@ func (l *link) status() *control.Link {
 		out.Missing = append(out.Missing, control.MissingBlock{GameCode: m.GameCode, FirstPack: m.FirstPack, LastPack: m.LastPack, Bytes: m.Size, Own: m.Own, Why: string(m.Why)})
 	}
 	if st.Refused != "" {
-		out.Faults = append(out.Faults, control.Fault{Code: st.Refused, Clerk: "all", Technician: "central refuses this terminal, or its journal contradicts central's: nothing is paid until central takes it back"})
+		technician := "central refuses this terminal: nothing is paid until central takes it back"
+		if m := uplink.MeaningOf(st.Refused); m != nil {
+			technician = m.Text
+		}
+		out.Faults = append(out.Faults, control.Fault{Code: st.Refused, Clerk: "all", Technician: technician})
 	}
 	for _, f := range st.Faults {
 		out.Faults = append(out.Faults, control.Fault{Code: f.Code, Clerk: string(f.Lane), Technician: f.Text})

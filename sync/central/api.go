@@ -3,7 +3,6 @@ package central
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -34,7 +33,7 @@ func statusOf(kind wire.Kind) int {
 		return http.StatusBadRequest
 	case wire.KindTooLarge:
 		return http.StatusRequestEntityTooLarge
-	case wire.KindForbidden, wire.KindBadCode:
+	case wire.KindForbidden, wire.KindBadCode, wire.KindExpired:
 		return http.StatusForbidden
 	case wire.KindBehind, wire.KindFork:
 		return http.StatusConflict
@@ -52,10 +51,8 @@ func statusOf(kind wire.Kind) int {
 // CA where one is given. Enrolling needs none; API refuses everything else without one.
 // The CA's certificate is sent along, so that an enrolling terminal can pin it.
 func (c *Central) TLSConfig() *tls.Config {
-	pool := x509.NewCertPool()
-	pool.AddCert(c.keys.ca)
 	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{c.keys.server}, ClientAuth: tls.VerifyClientCertIfGiven,
-		ClientCAs: pool, Time: c.opt.Now, NextProtos: []string{"http/1.1"}}
+		ClientCAs: c.clientCAs(), Time: c.opt.Now, NextProtos: []string{"http/1.1"}}
 }
 
 // API serves the terminals' requests. It belongs behind TLSConfig: who asks is read from
@@ -63,11 +60,13 @@ func (c *Central) TLSConfig() *tls.Config {
 func (c *Central) API() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+wire.PathEnrol, c.serveEnrol)
+	mux.HandleFunc("POST "+wire.PathRenew, c.serveRenew)
 	mux.HandleFunc("POST "+wire.PathHello, c.known(c.serveHello))
 	mux.HandleFunc("POST "+wire.PathJournal, c.known(c.serveJournal))
 	mux.HandleFunc("GET "+wire.PathJournal, c.known(c.serveOwnJournal))
 	mux.HandleFunc("GET "+wire.PathFeed, c.known(c.serveFeed))
 	mux.HandleFunc("GET "+wire.PathSnapshot, c.known(c.serveSnapshot))
+	mux.HandleFunc("GET "+wire.PathTrust, c.known(c.serveTrust))
 	mux.HandleFunc("GET "+wire.PathBlocks+"{sha256}", c.known(c.serveBlock))
 	mux.HandleFunc("GET "+wire.PathPieces+"{sha256}", c.known(c.servePieces))
 	mux.HandleFunc("GET "+wire.PathPeppers+"{block}", c.known(c.servePepper))
@@ -92,10 +91,14 @@ func (c *Central) known(serve func(http.ResponseWriter, *http.Request, caller)) 
 		// The handshake proved the certificate; a connection kept open may outlive it.
 		cert := r.TLS.PeerCertificates[0]
 		if c.opt.Now().After(cert.NotAfter) {
-			c.fail(w, r, wireError(wire.KindForbidden, "the certificate ended at %s: enrol again", wire.FormatTime(cert.NotAfter)))
+			c.fail(w, r, wireError(wire.KindExpired, "the certificate ended at %s: renew it", wire.FormatTime(cert.NotAfter)))
 			return
 		}
-		who, err := c.identify(r.Context(), cert)
+		// Before it is looked at: a suspension from here on ends the request.
+		ctx, leave := c.visitors.enter(r.Context(), cert.Subject.CommonName)
+		defer leave()
+		r = r.WithContext(ctx)
+		who, err := c.identify(ctx, cert)
 		if err != nil {
 			c.fail(w, r, err)
 			return
@@ -110,6 +113,8 @@ func (c *Central) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var e *wire.Error
 	switch {
 	case errors.As(err, &e):
+	case errors.Is(context.Cause(r.Context()), errRevoked):
+		e = wireError(wire.KindForbidden, "%v", errRevoked)
 	case r.Context().Err() != nil:
 		return // nobody listens
 	case c.store.busy(err):
@@ -196,6 +201,9 @@ func (c *Central) serveHello(w http.ResponseWriter, r *http.Request, who caller)
 		return
 	}
 	a, err := c.hello(r.Context(), who, h)
+	if err == nil {
+		err = c.noteUse(r.Context(), who.name, r.TLS.PeerCertificates[0].SerialNumber.Text(16))
+	}
 	c.answer(w, r, a, err)
 }
 
@@ -285,7 +293,7 @@ func (c *Central) serveBlock(w http.ResponseWriter, r *http.Request, _ caller) {
 	defer f.Close()
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("ETag", `"`+sum+`"`)
-	http.ServeContent(w, r, "", time.Time{}, f)
+	http.ServeContent(w, r, "", time.Time{}, revocable{f, r.Context()})
 }
 
 func (c *Central) published(ctx context.Context, sum string) (bool, error) {

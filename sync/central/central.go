@@ -58,15 +58,17 @@ type Central struct {
 	opt   Options
 	keys  keys
 	store store
+	id    string // random, the same in the folder and in the database
 
 	blocksMu sync.Mutex
 	blocks   map[validate.BlockID]*openBlock
 	replaced []*manifest.Block // by a higher serial
 
-	feed  *bell
-	holds *bell // rung when an owner has answered
-	stop  context.CancelFunc
-	done  sync.WaitGroup
+	feed     *bell
+	visitors visitors
+	holds    *bell // rung when an owner has answered
+	stop     context.CancelFunc
+	done     sync.WaitGroup
 
 	// patience is how long a claim waits for a pack's owner.
 	patience time.Duration
@@ -133,10 +135,14 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 	if c.keys, err = loadKeys(opt); err != nil {
 		return nil, err
 	}
+	if err := c.keys.loadBeside(c); err != nil {
+		return nil, err
+	}
 	if c.store, err = openStore(ctx, opt); err != nil {
 		return nil, err
 	}
-	if isNew {
+	err = c.recognise(ctx)
+	if err == nil && isNew {
 		err = writeWhole(notePath(opt), []byte(opt.Database+"\n"), 0o600)
 	}
 	if err == nil {
@@ -153,6 +159,9 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 		return nil, errors.Join(err, c.store.close())
 	}
 	c.feed, c.holds = newBell(newest), newBell(0)
+	if err := c.heedRevocations(ctx); err != nil {
+		return nil, errors.Join(err, c.store.close())
+	}
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = stop
 	c.done.Go(func() { c.watchFeed(watching) })

@@ -67,7 +67,8 @@ func (b *bell) next() (rung <-chan struct{}, open bool) {
 // drain its connections before Close.
 func (c *Central) EndPolls() { c.feed.close(); c.holds.close() }
 
-// watchFeed rings for items that another process added.
+// watchFeed rings for items that another process added, and ends the requests of terminals
+// that another process suspended.
 func (c *Central) watchFeed(ctx context.Context) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -78,6 +79,9 @@ func (c *Central) watchFeed(ctx context.Context) {
 		case <-tick.C:
 		}
 		newest, err := c.newestFeed(ctx)
+		if err == nil {
+			err = c.heedRevocations(ctx)
+		}
 		if err != nil {
 			if ctx.Err() == nil {
 				c.opt.Log.Warn("feed not read, trying again", "err", err)

@@ -185,10 +185,14 @@ func transportError(err error) error {
 		return fmt.Errorf("%w: %w: check the terminal's clock, then central's certificate", ErrNotCentral, err)
 	case errors.Is(err, ErrNotPinned):
 		return err
+	case errors.As(err, &verify) && errors.As(err, new(x509.UnknownAuthorityError)):
+		return fmt.Errorf("%w: %w: another server, or central has another CA since this terminal last spoke with it: then enrol it again (terminalctl enrol --again)", ErrNotCentral, err)
 	case errors.As(err, &verify):
 		return fmt.Errorf("%w: %w", ErrNotCentral, err)
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		return fmt.Errorf("%w: it does not speak TLS: check the address, a portal or proxy may stand between: %w", ErrNotCentral, err)
+	case strings.Contains(err.Error(), "remote error: tls: expired certificate"), strings.Contains(err.Error(), "remote error: tls: unknown certificate authority"):
+		return fmt.Errorf("%w: %w: %w", ErrNotCentral, errEnded, err)
 	case strings.Contains(err.Error(), "remote error: tls"): // crypto/tls exports no type for the other side's alert
 		// An alert comes unsigned, from whoever sits on the line: it suspends nobody.
 		return fmt.Errorf("%w: the handshake was refused, check both clocks and the terminal's certificate: %w", ErrNotCentral, err)

@@ -38,6 +38,8 @@ type Ledger interface {
 	HeadPosition(ctx context.Context) (wire.Position, error)
 	PositionAt(ctx context.Context, seq int64) (wire.Position, error)
 	Acked(ctx context.Context) (wire.Position, error)
+	// AckedNote is the newest acknowledgement as central signed it, "" for none.
+	AckedNote(ctx context.Context) (string, error)
 	// Since gives the next run of exact lines after an entry. Reading deletes nothing.
 	Since(ctx context.Context, after int64, max int) (from int64, lines []string, to wire.Position, err error)
 	Ack(ctx context.Context, a wire.Ack) error
@@ -125,8 +127,9 @@ const (
 	LanePeppers Lane = "peppers" // peppers of blocks with short secrets from central
 	LaneHello   Lane = "hello"   // how the terminal is, to central
 
-	LaneIdentities Lane = "identities" // sealed identities of winners to central
-	LaneEnrol      Lane = "enrol"      // the certificate of a terminal that was enrolled by a file
+	LaneIdentities Lane = "identities"  // sealed identities of winners to central
+	LaneRenew      Lane = "certificate" // the certificate's renewal
+	LaneEnrol      Lane = "enrol"       // the certificate of a terminal that was enrolled by a file
 )
 
 // Fault is what keeps a lane from its work, in words.
@@ -210,6 +213,11 @@ type Uplink struct {
 	met     chan struct{}
 	metOnce sync.Once
 
+	named  string        // the mark of whom central tells terminals to believe; mu guards it
+	ended  atomic.Bool   // central says that the certificate has ended
+	lapsed chan struct{} // ended was set
+	spread float64       // of renewals among terminals, 0 to 1
+
 	run   string // random name of this program since its start
 	count int64  // hellos said; of that lane alone
 
@@ -249,7 +257,7 @@ func New(o Options) (*Uplink, error) {
 		return nil, fmt.Errorf("uplink: blocks need a folder and a quota, not %q and %d bytes", o.Blocks.Dir, o.Blocks.Quota)
 	}
 	o.fill()
-	u := &Uplink{opt: o, base: base, fresh: make(chan struct{}, 1), replan: make(chan struct{}, 1), packs: make(chan struct{}, 1), nudge: make(chan struct{}, 1), held: make(chan struct{}, 1), met: make(chan struct{}), faults: map[Lane]Fault{}}
+	u := &Uplink{opt: o, base: base, fresh: make(chan struct{}, 1), replan: make(chan struct{}, 1), packs: make(chan struct{}, 1), nudge: make(chan struct{}, 1), held: make(chan struct{}, 1), lapsed: make(chan struct{}, 1), spread: o.Rand(), met: make(chan struct{}), faults: map[Lane]Fault{}}
 	u.identity.Store(&o.Identity)
 	if u.floor, err = o.Ledger.SignedTime(context.Background()); err != nil {
 		return nil, err
@@ -336,7 +344,8 @@ func (u *Uplink) Run(ctx context.Context) error {
 	}
 	var lanes sync.WaitGroup
 	j, f := journal{Uplink: u, at: -1, max: firstRun}, files{Uplink: u}
-	all := map[Lane]step{LaneClaims: u.askClaims, LaneHolds: u.sendHolds, LaneTake: u.takePacks, LaneJournal: j.step, LaneFeed: u.hear, LaneFiles: f.step, LanePeppers: u.fetchPeppers, LaneHello: u.hello}
+	all := map[Lane]step{LaneClaims: u.askClaims, LaneHolds: u.sendHolds, LaneTake: u.takePacks, LaneJournal: j.step, LaneFeed: u.hear, LaneFiles: f.step, LanePeppers: u.fetchPeppers, LaneHello: u.hello,
+		LaneRenew: u.renew}
 	if u.opt.Register != nil {
 		all[LaneIdentities] = u.sendIdentities
 	}
@@ -384,6 +393,7 @@ func (u *Uplink) work(ctx context.Context, name Lane, next step) {
 		}
 		tries++
 		u.fail(name, err)
+		u.heedEnd(name, err)
 		if errors.Is(err, ErrStopped) { // until a hello says that a person has agreed, or central holds something else
 			u.wait(ctx, rest{wake: [2]<-chan struct{}{u.nudge}})
 			continue
@@ -510,6 +520,8 @@ func refusalCode(k wire.Kind) string {
 		return CodeBusy
 	case wire.KindFork:
 		return CodeStopped
+	case wire.KindExpired:
+		return CodeNotCentral
 	}
 	return CodeRefused
 }
@@ -558,15 +570,21 @@ func (u *Uplink) Floor() time.Time {
 	return u.floor
 }
 
-// tlsTime is when certificates are looked at. A board without a battery boots in the
-// past, and central's certificate would not have begun.
-func (u *Uplink) tlsTime() time.Time {
+// tlsTime is when certificates are looked at, and whether it is a clock's: the device's
+// own where it is not behind what central has signed, and not so far ahead of it that
+// nothing but a broken clock explains it. A board without a battery boots in 1970, and its
+// stored clock may be weeks back. What is not believed is the floor alone.
+func (u *Uplink) tlsTime() (at time.Time, believed bool) {
 	now, floor := u.opt.Now(), u.Floor()
-	if now.Before(floor) {
-		return floor
+	if now.Before(floor) || !floor.IsZero() && now.After(floor.AddDate(maxAhead, 0, 0)) {
+		return floor, false
 	}
-	return now
+	return now, true
 }
+
+// maxAhead is how many years a clock may be ahead of the newest signed time: more than
+// central's certificate lives, so that one who was off for longer is not refused by it.
+const maxAhead = 3
 
 // Status tells how the link is now.
 func (u *Uplink) Status() Status {
@@ -588,9 +606,16 @@ func (u *Uplink) Status() Status {
 	if err := errors.Join(err1, err2, err3, err4); err != nil && u.faults[LaneJournal].Code == "" {
 		s.Faults = append(s.Faults, Fault{Code: CodeStore, Lane: LaneJournal, Text: clip(err.Error(), 400), At: u.opt.Now(), Tries: 1})
 	}
-	order := []Lane{LaneEnrol, LaneClaims, LaneHolds, LaneTake, LaneJournal, LaneFeed, LaneFiles, LanePeppers, LaneIdentities, LaneHello}
+	order := []Lane{LaneEnrol, LaneClaims, LaneHolds, LaneTake, LaneJournal, LaneFeed, LaneFiles, LanePeppers, LaneIdentities, LaneRenew, LaneHello}
 	slices.SortFunc(s.Faults, func(a, b Fault) int { return slices.Index(order, a.Lane) - slices.Index(order, b.Lane) })
 	return s
+}
+
+// Refused is Status.Refused alone.
+func (u *Uplink) Refused() string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.refused
 }
 
 // hello tells central how the terminal is, and hears what central has of it.
@@ -610,12 +635,16 @@ func (u *Uplink) hello(ctx context.Context) (rest, error) {
 			faults = append(faults, f.Code+"-"+string(f.Lane))
 		}
 	}
+	signed, err := u.opt.Ledger.AckedNote(ctx)
+	if err != nil {
+		return rest{}, err
+	}
 	u.count++
 	stop, _ := stops(s.Refused)
 	asked := u.opt.Now()
 	message := wire.Hello{Protocol: wire.Protocol, Program: u.opt.Program, Head: head, Snapshot: s.Snapshot, Feed: s.Feed, Unsent: s.Unsent,
 		DeviceTime: wire.FormatTime(asked), DiskFree: free, Faults: faults,
-		Stopped: stop, Run: u.run, Count: u.count}
+		Stopped: stop, Acked: signed, Trust: u.me().file.Trust, Run: u.run, Count: u.count}
 	var a wire.HelloAnswer
 	if err := u.client().post(ctx, wire.PathHello, message, &a); err != nil {
 		return rest{}, err
@@ -630,6 +659,7 @@ func (u *Uplink) hello(ctx context.Context) (rest, error) {
 		return rest{}, err
 	}
 	u.meet()
+	u.hearTrust(a.Trust)
 	if a.Recover > 0 {
 		u.agree(a.Recover)
 	}

@@ -92,6 +92,11 @@ type Hello struct {
 	Faults     []string `json:"faults"`    // codes of what does not work now
 	// Stopped is why the terminal pays nothing until a person has looked, "" for nothing.
 	Stopped Stop `json:"stopped,omitempty"`
+	// Acked is the newest acknowledgement that the terminal holds, as central signed it, ""
+	// for none: a central that was put back to an earlier state knows by it what it lost.
+	Acked string `json:"acked,omitempty"`
+	// Trust is the Mark of whom the terminal believes, "" before it has heard of any.
+	Trust string `json:"trust,omitempty"`
 	// Run is the random name of the program since its start, 32 hexadecimal digits, and
 	// Count how often it has said hello: a run that comes back after another one was heard
 	// means that two devices have this terminal's name. "" from a program that tells none.
@@ -132,6 +137,8 @@ type HelloAnswer struct {
 	// Region is where the terminal stands, "" for nowhere in particular. Blocks that were
 	// delivered there are the next it wants after those of its own packs.
 	Region string `json:"region,omitempty"`
+	// Trust is the Mark of whom terminals are to believe: PathTrust tells them.
+	Trust string `json:"trust,omitempty"`
 	// Recover is the journal epoch that a person has agreed to, 0 for none: the terminal
 	// reads its own journal again and goes on in that epoch.
 	Recover int64 `json:"recover,omitempty"`
@@ -244,6 +251,7 @@ const (
 	KindBadRequest Kind = "bad-request" // never repeat it as it is
 	KindTooLarge   Kind = "too-large"   // send less
 	KindForbidden  Kind = "forbidden"   // certificate unknown, revoked or suspended
+	KindExpired    Kind = "expired"     // the certificate has ended: renew it, PathRenew
 	KindBadCode    Kind = "bad-code"    // enrolment code unknown, used or expired
 	KindBehind     Kind = "behind"      // Acked says where the journal goes on
 	KindFork       Kind = "fork"        // same number, other bytes: a person is needed
