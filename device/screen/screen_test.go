@@ -711,6 +711,9 @@ func TestPageShowsWhatCentralSaysUntilItIsRead(t *testing.T) {
 	}
 	c.terminal.Dismiss(v.ID)
 	wantAll(t, "idle again", show(), "Nouveau jeu lundi", `value="4"`)
+	if key(idle) == key(show()) {
+		t.Error("two messages have one key: a double tap on READ would read the second unseen")
+	}
 	c.press(t, "/read", "", "message", "4")
 	wantAll(t, "with nothing left to read", show(), "Scannez un ticket")
 	if got := c.messages.WasRead(); !slices.Equal(got, []string{"5 marie", "4 marie"}) {
