@@ -124,7 +124,7 @@ func TestLineOf1200BaudCarriesTheJournalAndAGoodOneCarriesItFast(t *testing.T) {
 		l.pay(480)
 		pass(10 * time.Minute)
 		l.equal()
-		if n := slices.Max(sizes); n != wire.MaxEntries {
+		if n := slices.Max(sizes); n < wire.MaxEntries*3/4 {
 			t.Errorf("on a good line uploads carry %v", sizes)
 		}
 	})
