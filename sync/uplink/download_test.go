@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,7 +26,7 @@ type counted struct {
 
 func (l *link) count(spoil func(n int, from int64, body []byte) []byte) *counted {
 	c := &counted{}
-	l.spoil = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+	answer := func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 		name, ok := strings.CutPrefix(r.URL.Path, wire.PathBlocks)
 		if !ok {
 			return false
@@ -56,6 +57,7 @@ func (l *link) count(spoil func(n int, from int64, body []byte) []byte) *counted
 		}
 		return true
 	}
+	l.update(func() { l.spoil = answer })
 	return c
 }
 
@@ -157,7 +159,6 @@ func TestSourceThatIsWrongAllOverIsLeftAfterTwoPieces(t *testing.T) {
 		l.absent(l.path(name, blockSuffix))
 		tries := len(c.asked)
 		c.sent = 0
-		l.update(func() { l.spoil = nil })
 		c = l.count(asItIs)
 		pass(2 * time.Minute)
 		l.visible(name, content)
@@ -234,7 +235,7 @@ func TestCentralWithoutTheDescriptorIsAskedForTheBlockAllTheSame(t *testing.T) {
 // TestAnswerToARangeThatIsAnotherIsNeverInstalled: what servers and caches do to a
 // resumed download in the field, with and without a descriptor.
 func TestAnswerToARangeThatIsAnotherIsNeverInstalled(t *testing.T) {
-	content := noise(2*wire.PieceSize + 100)
+	content := noise(wire.PieceSize + 4096)
 	at := wire.PieceSize // what is there is whole up to here
 	for name, send := range map[string]func(w http.ResponseWriter){
 		"the whole with 200":           func(w http.ResponseWriter) { _, _ = w.Write(content) },
@@ -287,9 +288,10 @@ func TestFullDiskIsNamedBeforeAByteIsFetched(t *testing.T) {
 	bubble(t, func(t *testing.T, l *link) {
 		content := noise(3 * wire.PieceSize)
 		name := l.publish(content)
-		full := true
+		var full atomic.Bool
+		full.Store(true)
 		l.opt.Blocks.allocate = func(f *os.File, size int64) error {
-			if full {
+			if full.Load() {
 				return unix.ENOSPC
 			}
 			return nil
@@ -302,7 +304,7 @@ func TestFullDiskIsNamedBeforeAByteIsFetched(t *testing.T) {
 		if n := l.asked("GET " + wire.PathBlocks); n != 0 {
 			t.Errorf("%d downloads", n)
 		}
-		full = false
+		full.Store(false)
 		pass(2 * time.Minute)
 		l.visible(name, content)
 	})

