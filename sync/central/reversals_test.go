@@ -119,7 +119,7 @@ func testAcceptedReversalOpensTheTicketsNextRoundOnBothSides(t *testing.T, w *wo
 			t.Fatalf("decided twice: %v", err)
 		}
 		d.sync(t)
-		d.sync(t) // the answer's own entry goes up, and the feed brings nothing new
+		d.sync(t)       // the answer's own entry goes up, and the feed brings nothing new
 		if round == 0 { // another program takes the open round without asking
 			rogue := w.enrolled(t, "T-9")
 			body := rogue.claim(t, won)
