@@ -32,7 +32,7 @@ func command() *cobra.Command {
 	cmd.Flags().StringVar(&b.out, "out", "bench-out", "`folder` for the table and the work files")
 	cmd.Flags().Int64Var(&b.tickets, "tickets", 9000000, "tickets of the block that is sealed and opened")
 	cmd.Flags().IntVar(&b.rounds, "rounds", 400, "rounds of each comparison")
-	cmd.AddCommand(shelfCommand())
+	cmd.AddCommand(shelfCommand(), fleetCommand())
 	return cmd
 }
 
@@ -74,6 +74,9 @@ func (b *bench) run(ctx context.Context) error {
 		return err
 	}
 	if err := b.symbols(ctx, work); err != nil {
+		return err
+	}
+	if err := b.fleet(); err != nil {
 		return err
 	}
 	return b.print()

@@ -240,12 +240,13 @@ func settlePacks(ctx context.Context, c *central.Central, rules central.SettleRu
 }
 
 // newServer bounds what a client may hold: a long poll takes under a minute, a block over
-// a slow line a quarter of an hour, and what was cut goes on where it ended. HTTP/1.1
+// a slow line a quarter of an hour, and what was cut goes on where it ended. A handshake
+// and a header get two minutes: over a modem of 1 200 baud they take most of one. HTTP/1.1
 // does all that the link needs.
 func newServer(h http.Handler, log *slog.Logger) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	return &http.Server{Handler: h, Protocols: protocols, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 2 * time.Minute, WriteTimeout: 15 * time.Minute, IdleTimeout: 2 * time.Minute,
+	return &http.Server{Handler: h, Protocols: protocols, ReadHeaderTimeout: 2 * time.Minute, ReadTimeout: 5 * time.Minute, WriteTimeout: 15 * time.Minute, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 }
 

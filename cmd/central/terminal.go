@@ -85,7 +85,8 @@ func orDash(s string) string {
 }
 
 func terminalCommand() *cobra.Command {
-	return cli.Group("terminal", "Add terminals, see them, say where they stand, publish their keys, suspend and resume them", terminalAddCommand(), terminalEnrolFileCommand(), terminalListCommand(), terminalRegionCommand(), terminalKeyCommand(), terminalSuspendCommand(), terminalResumeCommand(), terminalReplaceCommand())
+	return cli.Group("terminal", "Add terminals, see them, say where they stand, publish their keys, suspend and resume them", terminalAddCommand(), terminalEnrolFileCommand(), terminalListCommand(),
+		terminalShowCommand(), terminalRecoverCommand(), terminalRegionCommand(), terminalKeyCommand(), terminalSuspendCommand(), terminalResumeCommand(), terminalReplaceCommand())
 }
 
 func terminalAddCommand() *cobra.Command {
@@ -307,9 +308,93 @@ func terminalListCommand() *cobra.Command {
 					var rows [][]string
 					for _, t := range list {
 						rows = append(rows, []string{t.Name, string(t.State), orDash(t.Region), when(t.Contact), fmt.Sprintf("%d-%06d", t.Acked.Epoch, t.Acked.Seq), fmt.Sprint(t.Unsent),
-							fmt.Sprint(t.Snapshot), fmt.Sprint(t.Feed), when(t.CertExpires), orDash(strings.Join(t.Faults, ",")), orDash(t.Reason), orDash(t.Stopped)})
+							fmt.Sprint(t.Snapshot), fmt.Sprint(t.Feed), when(t.CertExpires), orDash(strings.Join(t.Faults, ",")), orDash(string(t.Frozen)), orDash(t.Reason), orDash(t.Stopped)})
 					}
-					return table(w, "NAME STATE REGION CONTACT ACKED UNSENT SNAPSHOT FEED CERTIFICATE FAULTS REASON STOPPED", rows)
+					return table(w, "NAME STATE REGION CONTACT ACKED UNSENT SNAPSHOT FEED CERTIFICATE FAULTS FROZEN REASON STOPPED", rows)
+				}, err
+			})
+		},
+	}
+	f.flags(cmd)
+	return cmd
+}
+
+func terminalShowCommand() *cobra.Command {
+	var f folder
+	cmd := &cobra.Command{
+		Use:     "show NAME",
+		Short:   "Show one terminal: how it stands, why it is frozen, its certificates",
+		Example: `  central terminal show shop-0042`,
+		Args:    cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
+				t, err := c.Terminal(ctx, args[0])
+				if err != nil {
+					return nil, nil, err
+				}
+				certificates, err := c.Certificates(ctx, args[0])
+				if err != nil {
+					return nil, nil, err
+				}
+				unsettled, err := c.Unsettled(ctx, args[0])
+				return struct {
+					central.Terminal
+					Certificates []central.Certificate `json:"certificates"`
+					Unsettled    bool                  `json:"unsettled"` // central was restored, and it has not sent again what it holds
+				}{t, certificates, unsettled}, func(w io.Writer) error { return showTerminal(w, t, certificates, unsettled) }, err
+			})
+		},
+	}
+	f.flags(cmd)
+	return cmd
+}
+
+func showTerminal(w io.Writer, t central.Terminal, certificates []central.Certificate, unsettled bool) error {
+	rows := [][2]string{{"terminal", t.Name}, {"state", string(t.State)}, {"why suspended", orDash(t.Reason)}, {"frozen", orDash(string(t.Frozen))}}
+	if t.Frozen != "" {
+		next := "look at its card, then: central terminal recover " + t.Name
+		if t.Recover > 0 {
+			next = fmt.Sprintf("a person has agreed: it reads its journal and goes on in epoch %d", t.Recover)
+		}
+		rows = append(rows, [2]string{"frozen since", when(t.FrozenAt)}, [2]string{"what next", next})
+	}
+	rows = append(rows, [2]string{"region", orDash(t.Region)}, [2]string{"enrolled", when(t.Enrolled)}, [2]string{"last contact", when(t.Contact)}, [2]string{"program", orDash(t.Program)},
+		[2]string{"journal held", fmt.Sprintf("%d-%06d", t.Acked.Epoch, t.Acked.Seq)}, [2]string{"journal as told", fmt.Sprintf("%d-%06d", t.Head.Epoch, t.Head.Seq)},
+		[2]string{"unsent as told", fmt.Sprint(t.Unsent)}, [2]string{"faults", orDash(strings.Join(t.Faults, ","))})
+	if unsettled {
+		rows = append(rows, [2]string{"unsettled", "central was restored, and this terminal has not sent again what it holds a signature for"})
+	}
+	for _, c := range certificates {
+		rows = append(rows, [2]string{"certificate", fmt.Sprintf("%s %s, until %s, first used %s", c.How, when(c.Issued), when(c.Expires), when(c.Used))})
+	}
+	for _, r := range rows {
+		if _, err := fmt.Fprintf(w, "%-16s %s\n", r[0], r[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func terminalRecoverCommand() *cobra.Command {
+	var f folder
+	cmd := &cobra.Command{
+		Use:   "recover NAME",
+		Short: "Agree that a frozen terminal reads its journal again and goes on in a new epoch",
+		Long: `Agree that a frozen terminal comes back: within a minute it reads all that central holds of its
+journal, carries what it wrote besides into a new journal epoch, and pays again after that. Look
+at the card first. It is right for a card that was put back to an earlier state. Where another
+device may have the terminal's key, suspend it and give it a new code instead.`,
+		Example: `  central terminal recover shop-0042`,
+		Args:    cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
+				if _, err := c.Recover(ctx, args[0]); err != nil {
+					return nil, nil, err
+				}
+				t, err := c.Terminal(ctx, args[0])
+				return t, func(w io.Writer) error {
+					_, err := fmt.Fprintf(w, "%s may read its journal again, and goes on in epoch %d\n", t.Name, t.Recover)
+					return err
 				}, err
 			})
 		},

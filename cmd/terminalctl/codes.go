@@ -100,7 +100,7 @@ func codes() []codeRow {
 		add(map[byte]string{'O': "operators", 'I': "identities"}[m.Code[0]], terminal.Fault{Code: m.Code, ClerkFR: m.ClerkFR, ClerkEN: m.ClerkEN, Technician: m.Technician})
 	}
 	for _, m := range uplink.Meanings() {
-		add("link to central", terminal.Fault{Code: m.Code, Technician: m.Text})
+		add("link to central", terminal.Fault{Code: m.Code, ClerkFR: m.ClerkFR, ClerkEN: m.ClerkEN, Technician: m.Text})
 	}
 	for _, m := range health.Examinations() {
 		add("doctor, "+m.Name, terminal.Fault{Code: m.Code, Technician: m.Text})

@@ -359,7 +359,7 @@ func printStatus(out io.Writer, st control.Status) error {
 		fmt.Fprintf(w, "Pins\t%s\n", device(&st.Board[i]))
 	}
 	fmt.Fprintf(w, "Ledger\t%s, head %s\n", ledger, st.Head)
-	unsent := fmt.Sprintf("%d payments, %s", st.Unsent.Claims, money.Text(money.Amount(st.Unsent.MoneyMinor), "EUR", money.English, money.Receipt))
+	unsent := paymentsText(st.Unsent.Claims, money.Amount(st.Unsent.MoneyMinor), st.Unsent.Currency)
 	if !st.Unsent.Oldest.IsZero() {
 		unsent += ", entries since " + st.Unsent.Oldest.Local().Format(withZone)
 	}

@@ -66,6 +66,7 @@ type journalAnswer struct {
 	Claims   int64         `json:"claims"`
 	Closings int64         `json:"closings"`
 	Minor    int64         `json:"money_minor"`
+	Currency string        `json:"currency"` // "mixed" where payments are of several, whose sum says nothing
 	Head     string        `json:"head"`
 	Hash     string        `json:"hash"`
 	Access   string        `json:"access"` // in-place, copy-with-log, copy-of-running, or export
@@ -224,7 +225,7 @@ func verifyExport(ctx context.Context, path, terminal, source string, keys ledge
 }
 
 func journalFacts(terminal, access, source string, p ledger.Proof) journalAnswer {
-	a := journalAnswer{OK: true, Terminal: terminal, Entries: p.Entries, Claims: p.Claims, Closings: p.Closings, Minor: int64(p.Money),
+	a := journalAnswer{OK: true, Terminal: terminal, Entries: p.Entries, Claims: p.Claims, Closings: p.Closings, Minor: int64(p.Money), Currency: p.Currency,
 		Head: numberText(p.Head.Epoch, p.Head.Seq), Hash: p.Head.Hash.String(), Access: access, Keys: source, Epochs: []epochAnswer{}, Audits: []auditAnswer{}}
 	for _, e := range p.Epochs {
 		x := epochAnswer{Epoch: e.Epoch, Head: numberText(e.Epoch, e.Seq), Central: signedFacts(e.Epoch, e.Central), Device: signedFacts(e.Epoch, e.Device)}
@@ -312,11 +313,24 @@ func (a journalAnswer) unchecked() bool {
 	return false
 }
 
+// paymentsText is how many payments there were, and what they come to where they are of
+// one currency.
+func paymentsText(n int64, sum money.Amount, currency string) string {
+	text := fmt.Sprintf("%d payments", n)
+	switch {
+	case n == 0:
+		return text
+	case currency == ledger.Mixed:
+		return text + " in several currencies"
+	}
+	return text + " of " + money.Text(sum, currency, money.English, money.Receipt)
+}
+
 // text says what is proven and what is not, and nothing else.
 func (a journalAnswer) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "the chain is whole: terminal %s, %d entries, %d payments of %s, %d closings that add up\nhead %s, hash %s\n",
-		a.Terminal, a.Entries, a.Claims, money.Text(money.Amount(a.Minor), "EUR", money.English, money.Receipt), a.Closings, a.Head, a.Hash)
+	fmt.Fprintf(&b, "the chain is whole: terminal %s, %d entries, %s, %d closings that add up\nhead %s, hash %s\n",
+		a.Terminal, a.Entries, paymentsText(a.Claims, money.Amount(a.Minor), a.Currency), a.Closings, a.Head, a.Hash)
 	switch ledger.Access(a.Access) {
 	case ledger.WithLog:
 		b.WriteString("the program was cut off: the file was read with the log that lies beside it, in a copy\n")

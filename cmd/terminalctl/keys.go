@@ -68,11 +68,15 @@ func identityBeside(path string) (uplink.Identity, ledger.Keys, error) {
 	if err != nil {
 		return id, ledger.Keys{}, err
 	}
-	v, err := note.NewVerifier(id.CentralKey)
-	if err != nil {
-		return id, ledger.Keys{}, fmt.Errorf("central's key in the identity: %w", err)
+	var central []note.Verifier
+	for _, text := range id.CentralKeys() {
+		v, err := note.NewVerifier(text)
+		if err != nil {
+			return id, ledger.Keys{}, fmt.Errorf("central's key in the identity: %w", err)
+		}
+		central = append(central, v)
 	}
-	keys := ledger.Keys{Central: note.VerifierList(v), Device: []*ecdsa.PublicKey{id.DeviceKey()}}
+	keys := ledger.Keys{Central: note.VerifierList(central...), Device: []*ecdsa.PublicKey{id.DeviceKey()}}
 	names, err := filepath.Glob(filepath.Join(dir, "slip-*.pub"))
 	if err != nil {
 		return id, keys, err

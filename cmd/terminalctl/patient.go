@@ -430,7 +430,7 @@ func (p *patient) central(ctx context.Context) health.CentralFacts {
 	if l := p.status.Link; l != nil {
 		f.Contact = l.Contact
 		for _, x := range l.Faults {
-			if x.Code == uplink.CodeForbidden || x.Code == uplink.CodeStopped {
+			if x.Code == uplink.CodeForbidden || uplink.Stops(x.Code) {
 				f.Refused = fault(&x)
 			}
 		}

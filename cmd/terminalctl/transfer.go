@@ -16,7 +16,6 @@ import (
 	"grattoir/sync/ledger"
 	"grattoir/sync/uplink"
 	"grattoir/validate"
-	"grattoir/validate/money"
 )
 
 // What takes a journal from one card to another.
@@ -108,6 +107,7 @@ type takeoverAnswer struct {
 	Entries  int64  `json:"entries"`
 	Claims   int64  `json:"claims"`
 	Minor    int64  `json:"money_minor"`
+	Currency string `json:"currency"`
 	Acked    string `json:"acknowledged"` // up to there central holds it
 	Head     string `json:"head"`
 	Epoch    int64  `json:"epoch"` // in which the journal goes on
@@ -199,7 +199,7 @@ func importFrom(ctx context.Context, in io.Reader, path string, opt ledger.Optio
 
 func printImport(out io.Writer, p ledger.Proof, o ledger.ImportOptions, asJSON bool) error {
 	last := p.Epochs[len(p.Epochs)-1]
-	a := takeoverAnswer{OK: true, Terminal: p.Terminal, Entries: p.Entries, Claims: p.Claims, Minor: int64(p.Money), Acked: numberText(last.Epoch, last.Central.Seq),
+	a := takeoverAnswer{OK: true, Terminal: p.Terminal, Entries: p.Entries, Claims: p.Claims, Minor: int64(p.Money), Currency: p.Currency, Acked: numberText(last.Epoch, last.Central.Seq),
 		Head: numberText(p.Head.Epoch, p.Head.Seq), Epoch: last.Epoch, Device: last.Device.Verified}
 	status := cli.Done
 	if o.RaiseEpoch {
@@ -211,7 +211,7 @@ func printImport(out io.Writer, p ledger.Proof, o ledger.ImportOptions, asJSON b
 	if asJSON {
 		return errors.Join(cli.JSON(out, a), cli.Exit(status, nil))
 	}
-	fmt.Fprintf(out, "imported: terminal %s, %d entries, %d payments of %s, up to %s\n", a.Terminal, a.Entries, a.Claims, money.Text(p.Money, "EUR", money.English, money.Receipt), a.Head)
+	fmt.Fprintf(out, "imported: terminal %s, %d entries, %s, up to %s\n", a.Terminal, a.Entries, paymentsText(a.Claims, p.Money, p.Currency), a.Head)
 	if last.Heads > 0 && !a.Device {
 		fmt.Fprintln(out, "the device's signatures were NOT verified (--device-key)")
 	}

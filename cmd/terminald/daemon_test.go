@@ -151,7 +151,7 @@ func sealTickets(t *testing.T, dir string, tickets int64, tiers []manifest.Tier)
 	if _, err := seal.Seal(context.Background(), &csv, order, filepath.Join(blocks, "b.manifest")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "lottery.pub"), []byte(vkey), 0o600); err != nil {
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "lottery.pub"), []byte(vkey), 0o600), os.WriteFile(filepath.Join(dir, "lottery.key"), []byte(skey+"\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	return codes

@@ -78,6 +78,8 @@ type outside struct {
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 	rand func() float64
 	step func(name string) // see uplink.Options
+	// policies is called when the folder of policies holds another whole set; nil for nobody.
+	policies func()
 }
 
 // newLink makes the uplink; register is nil where none is kept, faults gives the codes of
@@ -91,6 +93,7 @@ func newLink(c configs.Terminal, t trust, book *ledger.Ledger, blocks *library, 
 	up, err := uplink.New(uplink.Options{URL: c.Central.URL, Identity: t.identity, Ledger: book,
 		Blocks: uplink.BlockStore{Dir: c.Manifests(), Quota: c.QuotaMB << 20, Reserve: c.ReserveMB << 20}, Dial: world.dial, Rand: world.rand, Now: time.Now, Log: log,
 		Program: version(), Faults: faults, Peppers: blocks.lackPeppers, KeepPepper: blocks.keepPepper, Register: register, Step: world.step,
+		PolicyDir: c.Policies(), OnPolicies: world.policies,
 		OnBlocks: func() { logError(log, "looking for new manifests", blocks.rescan(context.Background())) },
 		OnListed: func() { blocks.know(up.Listed()) }, Held: blocks.held})
 	switch {
@@ -279,6 +282,19 @@ func (l *link) trusted() time.Time {
 	return l.up.Trusted()
 }
 
+// fault words for the counter why central's side keeps this terminal from paying, nil for
+// nothing.
+func (l *link) fault() *terminal.Fault {
+	if l.up == nil {
+		return nil
+	}
+	m := uplink.MeaningOf(l.up.Refused())
+	if m == nil {
+		return nil
+	}
+	return &terminal.Fault{Code: m.Code, ClerkFR: m.ClerkFR, ClerkEN: m.ClerkEN, Technician: m.Text}
+}
+
 // run works until ctx ends.
 func (l *link) run(ctx context.Context) error {
 	if l.up == nil {
@@ -343,7 +359,11 @@ func (l *link) status() *control.Link {
 		out.Missing = append(out.Missing, control.MissingBlock{GameCode: m.GameCode, FirstPack: m.FirstPack, LastPack: m.LastPack, Bytes: m.Size, Own: m.Own, Why: string(m.Why)})
 	}
 	if st.Refused != "" {
-		out.Faults = append(out.Faults, control.Fault{Code: st.Refused, Clerk: "all", Technician: "central refuses this terminal, or its journal contradicts central's: nothing is paid until central takes it back"})
+		technician := "central refuses this terminal: nothing is paid until central takes it back"
+		if m := uplink.MeaningOf(st.Refused); m != nil {
+			technician = m.Text
+		}
+		out.Faults = append(out.Faults, control.Fault{Code: st.Refused, Clerk: "all", Technician: technician})
 	}
 	for _, f := range st.Faults {
 		out.Faults = append(out.Faults, control.Fault{Code: f.Code, Clerk: string(f.Lane), Technician: f.Text})

@@ -270,7 +270,7 @@ func TestPackThatCentralHasNotActivatedIsNotPaid(t *testing.T) {
 // TestPackIsPutOnSaleAtTheShopWithNoNetwork: from the public code to central's word.
 func TestPackIsPutOnSaleAtTheShopWithNoNetwork(t *testing.T) {
 	l := openLinkedWith(t, "1-9")
-	l.start(t)
+	l.start(t, "GRATTOIR_CRASH=pack-activated")
 	l.await(t, func(st control.Status) bool { return len(st.Blocks) == 1 && st.Link.Feed >= 2 })
 	if err := l.central.Kill(); err != nil {
 		t.Fatal(err)
@@ -284,11 +284,13 @@ func TestPackIsPutOnSaleAtTheShopWithNoNetwork(t *testing.T) {
 	if err != nil || a.Pack == nil || !a.Pack.Activatable {
 		t.Fatalf("%+v %v", a, err)
 	}
-	if p, err := l.Client.ActivateShown(ctx, a.ID); err != nil || p.State != validate.PackActive {
-		t.Fatalf("%+v %v", p, err)
+	if p, err := l.Client.ActivateShown(ctx, a.ID); err == nil {
+		t.Fatalf("%+v: the program was to end before it answers", p)
 	}
-	l.Crash() // it is durable
-	l.start(t)
+	if err := l.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	l.start(t) // it was durable before anything said so
 	if p, err := l.Client.Pack(ctx, "00399", 10); err != nil || p.State != validate.PackActive {
 		t.Fatalf("after a restart: %+v %v", p, err)
 	}
@@ -344,4 +346,39 @@ func TestSuspensionStolenTicketsAndReturnHoldWithNoNetwork(t *testing.T) {
 	want(validate.PackStolen)
 	l.run(t, nil, "pack", "recover", "399", pack, "--tickets", ticket)
 	want(validate.Winner)
+}
+
+// TestPolicyComesOverTheLinkAndIsInForce: signed in the office, published at central,
+// paid by at the shop; a later version takes its place.
+func TestPolicyComesOverTheLinkAndIsInForce(t *testing.T) {
+	l := openLinked(t)
+	publish := func(version string, limit int) {
+		t.Helper()
+		in, out := filepath.Join(l.Dir, version+".toml"), filepath.Join(l.Dir, version+".signed")
+		text, err := os.ReadFile("../../configs/policy.toml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = []byte(strings.NewReplacer(`"2026-1"`, `"`+version+`"`, `"2026-12-01"`, `"2020-01-01"`, "booked_risk_minor = 2000", "booked_risk_minor = 1000", "shop_limit_minor = 30000", fmt.Sprint("shop_limit_minor = ", limit)).Replace(string(text)))
+		if err := os.WriteFile(in, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command(l.program, "policy", "sign", "--in", in, "--key", filepath.Join(l.Dir, "lottery.key"), "--out", out).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		l.run(t, nil, "policy", "publish", out, "--operator", "anne")
+		l.Crash() // it asks at each start, and else within minutes
+		l.start(t)
+		l.await(t, func(st control.Status) bool {
+			return st.Policy == version && st.Limits.Source == "signed" && len(st.Blocks) == 1 && st.Link.Feed >= 2
+		})
+	}
+	publish("2026-2", 1999)
+	if a := l.again(t, l.codes["2000"][0]); a.Verdict.Reason != validate.AboveShopLimit {
+		t.Fatalf("20 EUR above a limit of 19.99: %s", a.Verdict.Reason)
+	}
+	publish("2026-3", 2000)
+	if a := l.again(t, l.codes["2000"][0]); a.Verdict.Reason != validate.Winner || a.Verdict.Policy != "2026-3" {
+		t.Fatalf("a later version: %s by policy %s", a.Verdict.Reason, a.Verdict.Policy)
+	}
 }

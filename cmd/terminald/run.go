@@ -147,12 +147,16 @@ func (d *daemon) openBlocks(ctx context.Context) (err error) {
 
 func (d *daemon) openLink(ctx context.Context) (err error) {
 	faults := func() []string { return faultCodes(d.counter, d.team.late(ctx)) }
-	if d.link, err = newLink(d.config, d.trust, d.book, d.blocks, d.team.records(), faults, outside{step: crashStep()}, d.log); err != nil {
+	if d.link, err = newLink(d.config, d.trust, d.book, d.blocks, d.team.records(), faults, outside{step: crashStep(), policies: d.readPolicies}, d.log); err != nil {
 		return err
 	}
 	d.rules, err = newLimits(d.config, d.trust, d.trusted, d.log)
 	return err
 }
+
+// readPolicies takes in the policies that have come over the link, which runs only once
+// everything is open.
+func (d *daemon) readPolicies() { logError(d.log, "reading the policies", d.rules.rescan()) }
 
 func (d *daemon) openTeam(ctx context.Context) (err error) {
 	d.team, err = openCrew(ctx, d.config, d.trusted, d.log)
@@ -169,7 +173,7 @@ func (d *daemon) openCounter(ctx context.Context) (err error) {
 	d.stationery = printer.Stationery{Shop: printer.Shop{Name: c.Shop.Name, Address: c.Shop.Address}, Logo: d.devices.logo, Language: money.Language(c.Language), Zone: zone,
 		Sign: slipSigner(c, d.trust.identity, d.log)}
 	desk := terminal.Options{Name: c.Name, Shelf: d.blocks.shelf, Ledger: journal{d.book, d.team.shut}, Currency: c.Policy.Currency,
-		Printer: desk{printer.Desk{Device: d.devices.paper, Stationery: d.stationery, Log: d.log}, tornIn(c.Data)}, Central: d.link.central(), Packs: d.link.packs(), Messages: d.link.messages(), Policy: d.rules.inForce, Limits: d.rules.fault,
+		Printer: desk{printer.Desk{Device: d.devices.paper, Stationery: d.stationery, Log: d.log}, tornIn(c.Data)}, Central: d.link.central(), Packs: d.link.packs(), Messages: d.link.messages(), Policy: d.rules.inForce, Limits: d.limit,
 		AcceptScaled: c.AcceptScaled, ReleaseAtClose: c.ReleaseAtClose, Operator: c.Operator, Now: d.now, Trusted: d.trusted, Log: d.log, LedgerFault: ledgerFault,
 		Clock: newClockWatch(d.now, uptime.Since, d.trusted, signedFloor(ctx, d.book)).fault, Step: crashStep()}
 	d.team.join(&desk)
@@ -178,6 +182,15 @@ func (d *daemon) openCounter(ctx context.Context) (err error) {
 	d.page, err = screen.New(screen.Options{Terminal: d.counter, Name: c.Name, Shop: c.Shop.Name, Languages: languages(c.Language), Zone: zone, Currency: c.Policy.Currency,
 		Render: d.render, Demonstration: c.AcceptScaled, StandAlone: c.StandAlone, DataDate: d.blocks.date, Trusted: d.trusted, Log: d.log})
 	return err
+}
+
+// limit words what the clerk must know of what may be paid: that central stopped this
+// terminal, or what is wrong with the limits.
+func (d *daemon) limit() *terminal.Fault {
+	if f := d.link.fault(); f != nil {
+		return f
+	}
+	return d.rules.fault()
 }
 
 // render draws a receipt as its slip comes out.

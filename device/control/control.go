@@ -178,6 +178,7 @@ type MissingBlock struct {
 type Unsent struct {
 	Claims     int64     `json:"claims"`
 	MoneyMinor int64     `json:"money_minor"`
+	Currency   string    `json:"currency"` // that the terminal pays in
 	Oldest     time.Time `json:"oldest,omitzero"`
 }
 
@@ -381,7 +382,7 @@ func (s *server) view(w http.ResponseWriter, r *http.Request) {
 func (s *server) status(w http.ResponseWriter, _ *http.Request) {
 	st := s.opt.Status()
 	state, _ := s.opt.Terminal.State()
-	st.Unsent = Unsent{state.Unsent.Claims, int64(state.Unsent.Money), state.Unsent.Oldest}
+	st.Unsent = Unsent{state.Unsent.Claims, int64(state.Unsent.Money), s.opt.Terminal.Currency(), state.Unsent.Oldest}
 	st.Training, st.SignOn = state.Training, state.SignOn
 	if x := state.Session; x != nil {
 		st.Session = &Session{x.Operator, x.Name, x.Role, x.Since, x.Locked, int64(x.Float), x.Currency}

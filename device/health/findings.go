@@ -180,8 +180,8 @@ func Keys(files []KeyFile) Check {
 	return c.ok("%s: each is what it should be and no secret is open to others", count(len(files), "file", "files"))
 }
 
-// Certificate is the check of a linked terminal's identity. now is the newest time that
-// can be believed.
+// Certificate is the check of a linked terminal's identity; ends is zero while it waits for
+// its first certificate. now is the newest time that can be believed.
 func Certificate(alone bool, ends, now time.Time, err error) Check {
 	c := About(CheckCertificate)
 	const soon = 14 * 24 * time.Hour
@@ -190,8 +190,10 @@ func Certificate(alone bool, ends, now time.Time, err error) Check {
 		return c.Skip("this terminal stands alone and has none")
 	case err != nil:
 		return c.missing("identity", err, "terminalctl enrol CODE --central URL --data DIR")
+	case ends.IsZero():
+		return c.warn("see that the terminal reaches central once", "it was enrolled by a file and waits for its certificate; tickets are checked meanwhile")
 	case !now.Before(ends):
-		return c.fail("enrol again: terminalctl enrol CODE --again; payments of own packs go on meanwhile", "it ended on %s", ends.UTC().Format(time.DateOnly))
+		return c.fail("let the terminal reach central, where it renews by itself, or enrol it again: terminalctl enrol CODE --again; payments of own packs go on meanwhile", "it ended on %s", ends.UTC().Format(time.DateOnly))
 	case ends.Sub(now) < soon:
 		return c.warn("see that the terminal reaches central, or enrol it again", "it ends on %s", ends.UTC().Format(time.DateOnly))
 	}

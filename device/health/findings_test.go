@@ -56,6 +56,7 @@ func TestFindingsAreJudgedAndSayWhatToDo(t *testing.T) {
 		{"certificate alone", Certificate(true, time.Time{}, noon, nil), Skipped, "alone", ""},
 		{"certificate", Certificate(false, noon.AddDate(0, 1, 0), noon, nil), OK, "2026-12-30", ""},
 		{"certificate ends soon", Certificate(false, noon.AddDate(0, 0, 13), noon, nil), Warn, "2026-12-13", ""},
+		{"waits for its first certificate", Certificate(false, time.Time{}, noon, nil), Warn, "waits", ""},
 		{"certificate over", Certificate(false, noon, noon, nil), Fail, "ended on 2026-11-30", ""},
 		{"not enrolled", Certificate(false, time.Time{}, noon, gone), Fail, "gone", ""},
 		{"clock", ClockState(noon, time.Time{}, nil), OK, "2026-11-30 12:00:00 UTC", ""},

@@ -288,6 +288,9 @@ func New(opt Options) *Terminal {
 // policy is what is in force now. An act asks it once and keeps the answer in its view.
 func (t *Terminal) policy() policy.Policy { return t.opt.Policy() }
 
+// Currency is what floats and totals are counted in.
+func (t *Terminal) Currency() string { return t.opt.Currency }
+
 // State gives a snapshot and a channel that is closed at the next change.
 func (t *Terminal) State() (State, <-chan struct{}) {
 	t.mu.Lock()

@@ -3,7 +3,6 @@ package central
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -34,7 +33,7 @@ func statusOf(kind wire.Kind) int {
 		return http.StatusBadRequest
 	case wire.KindTooLarge:
 		return http.StatusRequestEntityTooLarge
-	case wire.KindForbidden, wire.KindBadCode:
+	case wire.KindForbidden, wire.KindBadCode, wire.KindExpired:
 		return http.StatusForbidden
 	case wire.KindBehind, wire.KindFork:
 		return http.StatusConflict
@@ -52,33 +51,44 @@ func statusOf(kind wire.Kind) int {
 // CA where one is given. Enrolling needs none; API refuses everything else without one.
 // The CA's certificate is sent along, so that an enrolling terminal can pin it.
 func (c *Central) TLSConfig() *tls.Config {
-	pool := x509.NewCertPool()
-	pool.AddCert(c.keys.ca)
 	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{c.keys.server}, ClientAuth: tls.VerifyClientCertIfGiven,
-		ClientCAs: pool, Time: c.opt.Now, NextProtos: []string{"http/1.1"}}
+		ClientCAs: c.clientCAs(), Time: c.opt.Now, NextProtos: []string{"http/1.1"}}
 }
 
 // API serves the terminals' requests. It belongs behind TLSConfig: who asks is read from
 // the connection's verified certificate.
 func (c *Central) API() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+wire.PathEnrol, c.serveEnrol)
-	mux.HandleFunc("POST "+wire.PathHello, c.known(c.serveHello))
-	mux.HandleFunc("POST "+wire.PathJournal, c.known(c.serveJournal))
-	mux.HandleFunc("GET "+wire.PathJournal, c.known(c.serveOwnJournal))
+	mux.HandleFunc("POST "+wire.PathEnrol, c.in(c.lanes.enrol, c.serveEnrol))
+	mux.HandleFunc("POST "+wire.PathRenew, c.in(c.lanes.enrol, c.serveRenew))
+	mux.HandleFunc("POST "+wire.PathHello, c.in(c.lanes.hello, c.known(c.serveHello)))
+	mux.HandleFunc("POST "+wire.PathJournal, c.in(c.lanes.journal, c.known(c.serveJournal)))
 	mux.HandleFunc("GET "+wire.PathFeed, c.known(c.serveFeed))
-	mux.HandleFunc("GET "+wire.PathSnapshot, c.known(c.serveSnapshot))
-	mux.HandleFunc("GET "+wire.PathBlocks+"{sha256}", c.known(c.serveBlock))
-	mux.HandleFunc("GET "+wire.PathPieces+"{sha256}", c.known(c.servePieces))
-	mux.HandleFunc("GET "+wire.PathPeppers+"{block}", c.known(c.servePepper))
-	mux.HandleFunc("POST "+wire.PathIdentities, c.known(c.serveIdentities))
-	mux.HandleFunc("POST "+wire.PathClaim, c.known(c.serveClaim))
-	mux.HandleFunc("POST "+wire.PathHolds, c.known(c.serveHolds))
-	mux.HandleFunc("POST "+wire.PathTake, c.known(c.serveTake))
+	mux.HandleFunc("GET "+wire.PathSnapshot, c.in(c.lanes.hello, c.known(c.serveSnapshot)))
+	mux.HandleFunc("GET "+wire.PathTrust, c.in(c.lanes.hello, c.known(c.serveTrust)))
+	mux.HandleFunc("GET "+wire.PathPolicies+"{sha256}", c.in(c.lanes.hello, c.known(c.servePolicy)))
+	mux.HandleFunc("GET "+wire.PathBlocks+"{sha256}", c.in(c.lanes.files, c.known(c.serveBlock)))
+	mux.HandleFunc("GET "+wire.PathPieces+"{sha256}", c.in(c.lanes.hello, c.known(c.servePieces)))
+	mux.HandleFunc("GET "+wire.PathPeppers+"{block}", c.in(c.lanes.hello, c.known(c.servePepper)))
+	mux.HandleFunc("POST "+wire.PathIdentities, c.in(c.lanes.identities, c.known(c.serveIdentities)))
+	mux.HandleFunc("GET "+wire.PathJournal, c.in(c.lanes.files, c.known(c.serveOwnJournal)))
+	mux.HandleFunc("POST "+wire.PathClaim, c.in(c.lanes.claims, c.known(c.serveClaim)))
+	mux.HandleFunc("POST "+wire.PathHolds, c.in(c.lanes.holds, c.known(c.serveHolds)))
+	mux.HandleFunc("POST "+wire.PathTake, c.in(c.lanes.holds, c.known(c.serveTake)))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, wireError(wire.KindNotFound, "no such request: this program knows protocol %d", wire.Protocol))
 	})
-	return mux
+	return named(mux)
+}
+
+// named gives each answer the name of its request.
+func named(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if id := r.Header.Get(wire.HeaderRequest); id != "" && len(id) <= 64 {
+			w.Header().Set(wire.HeaderRequest, id)
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // known lets a request through with the terminal that made it.
@@ -91,10 +101,14 @@ func (c *Central) known(serve func(http.ResponseWriter, *http.Request, caller)) 
 		// The handshake proved the certificate; a connection kept open may outlive it.
 		cert := r.TLS.PeerCertificates[0]
 		if c.opt.Now().After(cert.NotAfter) {
-			c.fail(w, r, wireError(wire.KindForbidden, "the certificate ended at %s: enrol again", wire.FormatTime(cert.NotAfter)))
+			c.fail(w, r, wireError(wire.KindExpired, "the certificate ended at %s: renew it", wire.FormatTime(cert.NotAfter)))
 			return
 		}
-		who, err := c.identify(r.Context(), cert)
+		// Before it is looked at: a suspension from here on ends the request.
+		ctx, leave := c.visitors.enter(r.Context(), cert.Subject.CommonName)
+		defer leave()
+		r = r.WithContext(ctx)
+		who, err := c.identify(ctx, cert)
 		if err != nil {
 			c.fail(w, r, err)
 			return
@@ -107,8 +121,13 @@ func (c *Central) known(serve func(http.ResponseWriter, *http.Request, caller)) 
 // the terminal learns no more than that.
 func (c *Central) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var e *wire.Error
-	switch {
+	after := retryAfter * time.Second
+	switch l := (*later)(nil); {
+	case errors.As(err, &l):
+		e, after = refuseLater(l), l.after
 	case errors.As(err, &e):
+	case errors.Is(context.Cause(r.Context()), errRevoked):
+		e = wireError(wire.KindForbidden, "%v", errRevoked)
 	case r.Context().Err() != nil:
 		return // nobody listens
 	case c.store.busy(err):
@@ -118,7 +137,7 @@ func (c *Central) fail(w http.ResponseWriter, r *http.Request, err error) {
 		e = wireError(wire.KindInternal, "central could not do it; its log says why")
 	}
 	if e.Kind == wire.KindBusy || e.Kind == wire.KindInternal {
-		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+		w.Header().Set("Retry-After", strconv.Itoa(int(after/time.Second)))
 	}
 	c.write(w, r, statusOf(e.Kind), e)
 }
@@ -195,6 +214,9 @@ func (c *Central) serveHello(w http.ResponseWriter, r *http.Request, who caller)
 		return
 	}
 	a, err := c.hello(r.Context(), who, h)
+	if err == nil {
+		err = c.noteUse(r.Context(), who.name, r.TLS.PeerCertificates[0].SerialNumber.Text(16))
+	}
 	c.answer(w, r, a, err)
 }
 
@@ -284,7 +306,7 @@ func (c *Central) serveBlock(w http.ResponseWriter, r *http.Request, _ caller) {
 	defer f.Close()
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("ETag", `"`+sum+`"`)
-	http.ServeContent(w, r, "", time.Time{}, f)
+	http.ServeContent(w, r, "", time.Time{}, revocable{f, r.Context()})
 }
 
 func (c *Central) published(ctx context.Context, sum string) (bool, error) {

@@ -44,9 +44,12 @@ type Options struct {
 	// BookedRiskMinor is up to which amount central credits a payment that a terminal made
 	// at a booked risk; 0 credits none.
 	BookedRiskMinor int64
-	Now             func() time.Time // time.Now
-	Rand            io.Reader        // of codes and certificate numbers, safe for concurrent use; crypto/rand
-	Log             *slog.Logger     // nothing is logged without one
+	// Width is how many requests of one kind are worked on at one time, 0 for 64; the others
+	// wait, or are told when to come back.
+	Width int
+	Now   func() time.Time // time.Now
+	Rand  io.Reader        // of codes and certificate numbers, safe for concurrent use; crypto/rand
+	Log   *slog.Logger     // nothing is logged without one
 }
 
 var (
@@ -61,15 +64,19 @@ type Central struct {
 	opt   Options
 	keys  keys
 	store store
+	id    string // random, the same in the folder and in the database
 
 	blocksMu sync.Mutex
 	blocks   map[validate.BlockID]*openBlock
 	replaced []*manifest.Block // by a higher serial
 
-	feed  *bell
-	holds *bell // rung when an owner has answered
-	stop  context.CancelFunc
-	done  sync.WaitGroup
+	feed     *bell
+	heard    audiences
+	visitors visitors
+	lanes    *lanes
+	holds    *bell // rung when an owner has answered
+	stop     context.CancelFunc
+	done     sync.WaitGroup
 
 	// patience is how long a claim waits for a pack's owner.
 	patience time.Duration
@@ -104,6 +111,9 @@ func withDefaults(opt Options) Options {
 	if opt.Name == "" {
 		opt.Name = "grattoir-central"
 	}
+	if opt.Width < 1 {
+		opt.Width = workAtOnce
+	}
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
@@ -132,14 +142,18 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 	if opt.Database, isNew, err = findDatabase(opt); err != nil {
 		return nil, err
 	}
-	c := &Central{opt: opt, blocks: map[validate.BlockID]*openBlock{}, committed: func() {}, patience: claimWait}
+	c := &Central{opt: opt, blocks: map[validate.BlockID]*openBlock{}, lanes: newLanes(opt.Width), committed: func() {}, patience: claimWait}
 	if c.keys, err = loadKeys(opt); err != nil {
+		return nil, err
+	}
+	if err := c.keys.loadBeside(c); err != nil {
 		return nil, err
 	}
 	if c.store, err = openStore(ctx, opt); err != nil {
 		return nil, err
 	}
-	if isNew {
+	err = c.recognise(ctx)
+	if err == nil && isNew {
 		err = writeWhole(notePath(opt), []byte(opt.Database+"\n"), 0o600)
 	}
 	if err == nil {
@@ -156,6 +170,10 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 		return nil, errors.Join(err, c.store.close())
 	}
 	c.feed, c.holds = newBell(newest), newBell(0)
+	c.heard.from, c.heard.to = newest, newest
+	if err := c.heedRevocations(ctx); err != nil {
+		return nil, errors.Join(err, c.store.close())
+	}
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = stop
 	c.done.Go(func() { c.watchFeed(watching) })

@@ -152,7 +152,7 @@ func testRevocationTakesEffectAtTheNextRequest(t *testing.T, w *world) {
 		t.Fatal(e)
 	}
 	w.clock.advance(terminalLife + time.Second)
-	wantKind(t, post(t, again.client, wire.PathHello, wire.Hello{Protocol: 1}, &h), wire.KindForbidden)
+	wantKind(t, post(t, again.client, wire.PathHello, wire.Hello{Protocol: 1}, &h), wire.KindExpired)
 }
 
 // TestEveryKeyThatATerminalEnrolledIsKept: each proves what was signed in its time, also
@@ -223,6 +223,9 @@ func TestKeysFromBeforeTheirHistoryAreKept(t *testing.T) {
 	}
 	w.exec(t, "DELETE FROM goose_db_version WHERE version_id >= 5")
 	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(w.opt.Dir, idFile)); err != nil { // later than that program
 		t.Fatal(err)
 	}
 	again := testCentral(t, w.opt.Dir, w.clock)

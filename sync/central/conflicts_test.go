@@ -32,6 +32,10 @@ func doubled(t *testing.T, w *world) (first, second *desk) {
 		t.Fatal(err)
 	}
 	first.sync(t)
+	if _, err := first.record(t, won[2], 0, 4); err != nil { // a later head, which proves no more
+		t.Fatal(err)
+	}
+	first.sync(t)
 	if err := second.book.SetTraining(t.Context(), true, "luc"); err != nil { // an entry before it
 		t.Fatal(err)
 	}

@@ -18,8 +18,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"grattoir/sync/wire"
 )
 
@@ -68,8 +66,8 @@ func (c *Central) EnrolFile(ctx context.Context, name, centralURL string, life t
 	}
 	f := wire.EnrolFile{Terminal: name, Central: "https://" + u.Host, Issued: c.opt.Now(), Expires: e.Expires, Code: e.Code, CA: c.keys.ca,
 		CentralKey: c.keys.notePublic, ClaimKey: c.keys.claimLine, SealKeys: sealKeys}
-	text, err := note.Sign(&note.Note{Text: f.Text()}, c.keys.signer)
-	return string(text), e, err
+	signed, err = c.keys.sign(f.Text())
+	return signed, e, err
 }
 
 func (c *Central) addTerminal(ctx context.Context, name string, life time.Duration) (EnrolCode, error) {

@@ -37,6 +37,13 @@ func (b *bell) ring(newest int64) {
 	}
 }
 
+// last is the newest item that was rung for.
+func (b *bell) last() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.newest
+}
+
 // strike wakes whoever waits, with nothing to number.
 func (b *bell) strike() {
 	b.mu.Lock()
@@ -67,7 +74,8 @@ func (b *bell) next() (rung <-chan struct{}, open bool) {
 // drain its connections before Close.
 func (c *Central) EndPolls() { c.feed.close(); c.holds.close() }
 
-// watchFeed rings for items that another process added.
+// watchFeed rings for items that another process added, and ends the requests of terminals
+// that another process suspended.
 func (c *Central) watchFeed(ctx context.Context) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -78,6 +86,9 @@ func (c *Central) watchFeed(ctx context.Context) {
 		case <-tick.C:
 		}
 		newest, err := c.newestFeed(ctx)
+		if err == nil {
+			err = c.heedRevocations(ctx)
+		}
 		if err != nil {
 			if ctx.Err() == nil {
 				c.opt.Log.Warn("feed not read, trying again", "err", err)
@@ -111,13 +122,18 @@ func addFeed(ctx context.Context, tx *sql.Tx, audience, now string, item wire.Fe
 // Feed gives what concerns a terminal after a cursor, at most wire.MaxFeed items. With
 // nothing to give it waits, at most so long, and then answers an empty run.
 func (c *Central) Feed(ctx context.Context, terminal string, after int64, wait time.Duration) (wire.Feed, error) {
+	wait, end := c.lanes.poll(wait)
+	defer end()
 	timer := time.NewTimer(min(wait, wire.MaxFeedWait*time.Second))
 	defer timer.Stop()
+	items, concerned := []wire.FeedItem{}, true // what was there before it asked is not among the newest
 	for {
 		rung, open := c.feed.next()
-		items, err := c.feedAfter(ctx, terminal, after)
-		if err != nil {
-			return wire.Feed{}, err
+		if concerned {
+			var err error
+			if items, err = c.feedItems(ctx, terminal, after); err != nil {
+				return wire.Feed{}, err
+			}
 		}
 		f := wire.Feed{Protocol: wire.Protocol, Items: items, Time: c.now()}
 		if len(items) > 0 || wait <= 0 || !open {
@@ -125,12 +141,26 @@ func (c *Central) Feed(ctx context.Context, terminal string, after int64, wait t
 		}
 		select {
 		case <-rung:
+			var err error
+			if concerned, err = c.concerns(ctx, terminal, after); err != nil {
+				return wire.Feed{}, err
+			}
 		case <-timer.C:
 			return f, nil
 		case <-ctx.Done():
 			return wire.Feed{}, ctx.Err()
 		}
 	}
+}
+
+// feedItems asks the tables, in the feed's lane.
+func (c *Central) feedItems(ctx context.Context, terminal string, after int64) ([]wire.FeedItem, error) {
+	leave, err := c.lanes.feed.enter(ctx, terminal, c.opt.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return c.feedAfter(ctx, terminal, after)
 }
 
 func (c *Central) feedAfter(ctx context.Context, terminal string, after int64) ([]wire.FeedItem, error) {

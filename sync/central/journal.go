@@ -278,6 +278,9 @@ func (in *intake) store(ctx context.Context, lines []line) error {
 	if err != nil {
 		return err
 	}
+	if err := in.came(ctx, last.seq); err != nil {
+		return err
+	}
 	// What the terminal last told of its head may be older or newer than this upload's end.
 	_, err = in.tx.ExecContext(ctx, "UPDATE terminals SET unsent = head_seq - $1 WHERE name = $2 AND head_epoch = $3 AND head_seq > $4", last.seq, in.who.name, in.epoch, last.seq)
 	if err != nil {
@@ -319,7 +322,10 @@ func (in *intake) answer(ctx context.Context, u wire.Upload) (acked string, exce
 		if _, err := in.tx.ExecContext(ctx, "INSERT INTO acks(terminal, epoch, seq, note, signature) VALUES($1, $2, $3, $4, $5)", in.who.name, u.Epoch, u.To.Seq, acked, u.Signature); err != nil {
 			return "", nil, err
 		}
-	} else if err != nil {
+	} else if err == nil {
+		acked, err = in.c.keys.signedNow(acked)
+	}
+	if err != nil {
 		return "", nil, err
 	}
 	rows, err := in.tx.QueryContext(ctx, "SELECT seq, kind, text FROM conflicts WHERE terminal = $1 AND epoch = $2 AND seq BETWEEN $3 AND $4 ORDER BY seq",

@@ -42,7 +42,12 @@ type keys struct {
 	caPEM      string
 	server     tls.Certificate
 	signer     note.Signer
+	signers    []note.Signer // it, and during a rotation the other one
+	otherCAs   []*x509.Certificate
+	otherKeys  []string // public note keys of the others
 	notePublic string
+	verifiers  note.Verifiers // of what this central has signed
+	fresh      bool           // made at this start
 	claim      ledger.ClaimSecretKey
 	claimLine  string // public half
 }
@@ -136,6 +141,7 @@ func moveInto(from, to string) error {
 func (k *keys) loadCA(path string, opt Options) error {
 	text, err := readKeyFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
+		k.fresh = true
 		text, err = makeCA(path, opt)
 	}
 	if err != nil {

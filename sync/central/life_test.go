@@ -297,3 +297,29 @@ func TestActivationThatTheTerminalHadNoRightToIsPutRight(t *testing.T) {
 		t.Errorf("%d conflicts name their pack", n)
 	}
 }
+
+// TestClaimsOfOneUploadAreJudgedByTheActivationsBeforeThem: what was so at the first of
+// them is not what is so after the pack was put on sale.
+func TestClaimsOfOneUploadAreJudgedByTheActivationsBeforeThem(t *testing.T) {
+	w := newWorld(t)
+	d := w.enrolled(t, "T-1")
+	if _, err := w.Deliver(t.Context(), "399", 10, 19, "T-1"); err != nil {
+		t.Fatal(err)
+	}
+	byPack := map[uint32][]lot{}
+	for _, l := range w.winners(10, 19) {
+		byPack[l.code.Pack] = append(byPack[l.code.Pack], l)
+	}
+	for pack, lots := range byPack {
+		if len(lots) < 2 {
+			continue
+		}
+		d.pay(t, lots[0])
+		d.record(t, ledger.KindPackActivated, ledger.PackActivatedBody{GameCode: "00399", Pack: pack, OwnerEpoch: 1, Operator: "marie", Entered: validate.Scanned})
+		d.pay(t, lots[1])
+		_, a := d.send(t, 1, 3)
+		wantException(t, a, 1, wire.NoRight)
+		return
+	}
+	t.Fatal("no pack of the sample has two winners")
+}

@@ -144,18 +144,15 @@ func (c *Central) Withdraw(ctx context.Context, number int64) error {
 	now := c.now()
 	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		m := Message{Number: number, Withdrawn: c.opt.Now()}
-		err := tx.QueryRowContext(ctx, "UPDATE messages SET withdrawn = $1 WHERE number = $2 AND withdrawn = '' RETURNING terminal, region", now, number).Scan(&m.Terminal, &m.Region)
+		err := tx.QueryRowContext(ctx, "UPDATE messages SET withdrawn = $1 WHERE number = $2 AND withdrawn = '' RETURNING terminal", now, number).Scan(&m.Terminal)
 		if errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("%w: no such message is out (central message list)", ErrNotFound)
 		}
 		if err != nil {
 			return err
 		}
-		audience := []string{m.Terminal}
-		if m.Region != "" {
-			audience = []string{everyone} // whoever stood there then may stand elsewhere now
-		}
-		newest, err = m.tell(ctx, tx, audience, now)
+		// One of a region is taken back everywhere: whoever stood there may stand elsewhere now.
+		newest, err = m.tell(ctx, tx, []string{m.Terminal}, now)
 		return err
 	})
 	if err != nil {

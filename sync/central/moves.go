@@ -181,8 +181,8 @@ func (m *moving) end(ctx context.Context) (err error) {
 	return m.c.relist(ctx, m.tx)
 }
 
-// Loss is what an operator gives up with packs whose old holder is not heard any more.
-type Loss struct {
+// GivenUp is what an operator gives up with packs whose old holder is not heard any more.
+type GivenUp struct {
 	Packs  int64    `json:"packs"`
 	Of     []string `json:"of"`               // the holders
 	Claims int64    `json:"allowance_claims"` // each may have paid so many claims that nobody heard of, 0 for no bound
@@ -193,14 +193,14 @@ type Loss struct {
 // then on central's word pays these packs; what their old holders claim later is kept as
 // conflicts. The loss is bounded by the allowance that each holder had. The errors include
 // ErrRefused, where none of the packs waits for anybody.
-func (c *Central) WriteOff(ctx context.Context, gameCode string, first, last uint32, note string) (Loss, error) {
-	fail := func(err error) (Loss, error) {
-		return Loss{}, fmt.Errorf("write off packs %d-%d of game code %.12s: %w", first, last, gameCode, err)
+func (c *Central) WriteOff(ctx context.Context, gameCode string, first, last uint32, note string) (GivenUp, error) {
+	fail := func(err error) (GivenUp, error) {
+		return GivenUp{}, fmt.Errorf("write off packs %d-%d of game code %.12s: %w", first, last, gameCode, err)
 	}
 	if note == "" || len(note) > maxAnswer {
 		return fail(fmt.Errorf("%w: say who decided it and why, in at most %d bytes", ErrRefused, maxAnswer))
 	}
-	loss := Loss{Claims: c.opt.AllowanceClaims, Minor: c.opt.AllowanceMinor}
+	loss := GivenUp{Claims: c.opt.AllowanceClaims, Minor: c.opt.AllowanceMinor}
 	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		loss.Packs, loss.Of = 0, nil
 		blocks, err := blocksOf(ctx, tx, gameCode)
@@ -224,7 +224,7 @@ func (c *Central) WriteOff(ctx context.Context, gameCode string, first, last uin
 	return loss, nil
 }
 
-func (l *Loss) writeOff(ctx context.Context, tx *sql.Tx, b Block, first, last uint32, note string) error {
+func (l *GivenUp) writeOff(ctx context.Context, tx *sql.Tx, b Block, first, last uint32, note string) error {
 	const at = " FROM pack_rights WHERE block_id = $1 AND pack BETWEEN $2 AND $3 AND kind = $4"
 	if err := holdPacks(ctx, tx, "block_id = $1 AND pack BETWEEN $2 AND $3", b.ID[:], first, last); err != nil {
 		return err

@@ -179,3 +179,22 @@ func (*postgresStore) busy(err error) bool {
 	code := sqlState(err)
 	return lostRace(err) || strings.HasPrefix(code, "08") || strings.HasPrefix(code, "53") || strings.HasPrefix(code, "57P")
 }
+
+// copyTo reads all tables in one transaction, which sees one state.
+func (s *postgresStore) copyTo(ctx context.Context, path string) (err error) {
+	lite, err := openSQLite(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lite.close()) }()
+	tables, err := tablesOf(ctx, lite.reader())
+	if err != nil {
+		return err
+	}
+	tx, err := s.read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	return lite.change(ctx, func(ctx context.Context, into *sql.Tx) error { return copyTables(ctx, tx, into, tables) })
+}

@@ -3,7 +3,13 @@ package central
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"io"
+	"sync"
 )
+
+// errRevoked ends requests that are under way when their terminal is refused.
+var errRevoked = errors.New("the terminal was suspended meanwhile")
 
 // revoke notes that a terminal is refused from now on, for every process that serves it.
 func revoke(ctx context.Context, tx *sql.Tx, name, now, reason string) error {
@@ -13,4 +19,90 @@ func revoke(ctx context.Context, tx *sql.Tx, name, now, reason string) error {
 	}
 	_, err = tx.ExecContext(ctx, "INSERT INTO revocations(number, terminal, reason, at) VALUES($1, $2, $3, $4)", number, name, reason, now)
 	return err
+}
+
+// visitors are the requests under way, by terminal: a long poll and a download last.
+type visitors struct {
+	mu   sync.Mutex
+	seen int64 // newest revocation that was heeded
+	in   map[string]map[*context.CancelCauseFunc]bool
+}
+
+// enter gives a context that ends when the terminal is refused. Leave must be called.
+func (v *visitors) enter(ctx context.Context, name string) (_ context.Context, leave func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.in == nil {
+		v.in = map[string]map[*context.CancelCauseFunc]bool{}
+	}
+	if v.in[name] == nil {
+		v.in[name] = map[*context.CancelCauseFunc]bool{}
+	}
+	v.in[name][&cancel] = true
+	return ctx, func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if delete(v.in[name], &cancel); len(v.in[name]) == 0 {
+			delete(v.in, name)
+		}
+		cancel(nil)
+	}
+}
+
+// end ends the requests of a terminal.
+func (v *visitors) end(name string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for cancel := range v.in[name] {
+		(*cancel)(errRevoked)
+	}
+}
+
+func (v *visitors) count(name string) int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.in[name])
+}
+
+// heedRevocations ends the requests of terminals that were refused since it last looked,
+// by whatever process.
+func (c *Central) heedRevocations(ctx context.Context) error {
+	var newest int64
+	if err := c.store.reader().QueryRowContext(ctx, "SELECT value FROM counters WHERE name = $1", revoked).Scan(&newest); err != nil {
+		return err
+	}
+	c.visitors.mu.Lock()
+	seen := c.visitors.seen
+	c.visitors.seen = max(seen, newest)
+	c.visitors.mu.Unlock()
+	if newest <= seen {
+		return nil
+	}
+	rows, err := c.store.reader().QueryContext(ctx, "SELECT terminal FROM revocations WHERE number > $1 AND number <= $2", seen, newest)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return err
+		}
+		c.visitors.end(name)
+	}
+	return rows.Err()
+}
+
+// revocable is a file that cannot be read any more once ctx has ended.
+type revocable struct {
+	io.ReadSeeker
+	ctx context.Context
+}
+
+func (r revocable) Read(p []byte) (int, error) {
+	if r.ctx.Err() != nil {
+		return 0, context.Cause(r.ctx)
+	}
+	return r.ReadSeeker.Read(p)
 }

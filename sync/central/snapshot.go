@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"grattoir/sync/wire"
 	"grattoir/validate"
 	"grattoir/validate/policy"
@@ -141,6 +139,9 @@ func (c *Central) relist(ctx context.Context, tx *sql.Tx) error {
 	}
 	next := wire.Snapshot{Version: last}
 	if next.Blocks, err = listing(ctx, tx); err != nil {
+		return err
+	}
+	if next.Policies, err = listedPolicies(ctx, tx); err != nil {
 		return err
 	}
 	var newest, withPieces string
@@ -274,14 +275,14 @@ func (c *Central) addSnapshot(ctx context.Context, tx *sql.Tx, s wire.Snapshot) 
 }
 
 func (c *Central) signSnapshot(s wire.Snapshot) (string, error) {
-	signed, err := note.Sign(&note.Note{Text: s.Text()}, c.keys.signer)
+	signed, err := c.keys.sign(s.Text())
 	if err != nil {
 		return "", fmt.Errorf("sign the snapshot: %w", err)
 	}
 	if len(signed) > wire.MaxAnswer {
 		return "", fmt.Errorf("%w: the snapshot would have %d bytes, at most %d", ErrRefused, len(signed), wire.MaxAnswer)
 	}
-	return string(signed), nil
+	return signed, nil
 }
 
 // Snapshot is the newest snapshot, a signed note over wire.Snapshot's text, with the
@@ -294,5 +295,11 @@ func (c *Central) Snapshot(ctx context.Context) (version int64, signed string, e
 // snapshotTexts are both texts of the newest snapshot; withPieces is "" where it names none.
 func (c *Central) snapshotTexts(ctx context.Context) (version int64, plain, withPieces string, err error) {
 	err = c.store.reader().QueryRowContext(ctx, "SELECT version, note, with_pieces FROM snapshots ORDER BY version DESC LIMIT 1").Scan(&version, &plain, &withPieces)
+	if err == nil {
+		plain, err = c.keys.signedNow(plain)
+	}
+	if err == nil && withPieces != "" {
+		withPieces, err = c.keys.signedNow(withPieces)
+	}
 	return version, plain, withPieces, err
 }

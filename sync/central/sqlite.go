@@ -182,6 +182,12 @@ func (s *sqliteStore) forget(ctx context.Context) error {
 	return nil
 }
 
+// copyTo is one statement, which reads one state.
+func (s *sqliteStore) copyTo(ctx context.Context, path string) error {
+	_, err := s.write.ExecContext(ctx, "VACUUM INTO $1", path)
+	return err
+}
+
 // busy tells whether another process held the database for too long.
 func (*sqliteStore) busy(err error) bool {
 	var e sqlite3.Error
@@ -242,6 +248,35 @@ func (c connector) Connect(context.Context) (driver.Conn, error) {
 		return nil
 	}}
 	return d.Open(dsn)
+}
+
+// openImmutable reads a file that nobody writes, and changes nothing beside it.
+func openImmutable(path string) (*sql.DB, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	return sql.Open("sqlite3", (&url.URL{Scheme: "file", Path: abs, RawQuery: "mode=ro&immutable=1"}).String())
+}
+
+// tablesOf are the tables of a SQLite file of central's with their columns, but for what the
+// migrations keep.
+func tablesOf(ctx context.Context, db *sql.DB) (map[string][]string, error) {
+	rows, err := db.QueryContext(ctx, `SELECT m.name, c.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c
+		WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite\_%' ESCAPE '\' AND m.name <> 'goose_db_version' ORDER BY m.name, c.cid`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	tables := map[string][]string{}
+	for rows.Next() {
+		var table, column string
+		if err := rows.Scan(&table, &column); err != nil {
+			return nil, err
+		}
+		tables[table] = append(tables[table], column)
+	}
+	return tables, rows.Err()
 }
 
 func (c connector) Driver() driver.Driver { return &sqlite3.SQLiteDriver{} }

@@ -32,6 +32,9 @@ type store interface {
 	// forget removes what the database still holds of erased rows. The errors include
 	// errBusy.
 	forget(ctx context.Context) error
+	// copyTo makes a SQLite file of all tables, as they are at one moment, while others
+	// write. The file must not exist.
+	copyTo(ctx context.Context, path string) error
 	// busy tells whether err passes when the same is asked a little later.
 	busy(err error) bool
 	close() error

@@ -1,6 +1,7 @@
 package central
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/x509"
@@ -12,8 +13,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/mod/sumdb/note"
 
 	"grattoir/sync/wire"
 )
@@ -163,7 +162,7 @@ func (c *Central) Suspend(ctx context.Context, name, reason string) error {
 	if len(reason) > 200 {
 		return fmt.Errorf("suspend %.64q: %w: the reason has %d bytes, at most 200", name, ErrRefused, len(reason))
 	}
-	return c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		done, err := tx.ExecContext(ctx, "UPDATE terminals SET state = $1, reason = $2, frozen = '', frozen_at = '', recover_epoch = 0 WHERE name = $3", Suspended, reason, name)
 		if err != nil {
 			return err
@@ -178,6 +177,10 @@ func (c *Central) Suspend(ctx context.Context, name, reason string) error {
 		_, err = tx.ExecContext(ctx, "DELETE FROM enrol_codes WHERE terminal = $1", name)
 		return err
 	})
+	if err == nil {
+		c.visitors.end(name)
+	}
+	return err
 }
 
 // caller is the terminal that made a request.
@@ -187,15 +190,15 @@ type caller struct {
 }
 
 // identify holds a verified client certificate against the database, at each request:
-// a suspension or a new enrolment takes effect at once.
+// a suspension or a new enrolment takes effect at once. The key counts, not the
+// certificate's number: an old and a new one overlap, also when the tables were put back to
+// before the new one was made.
 func (c *Central) identify(ctx context.Context, cert *x509.Certificate) (caller, error) {
 	name := cert.Subject.CommonName
 	var state TerminalState
 	var reason string
-	var good int
 	var spki []byte
-	err := c.store.reader().QueryRowContext(ctx, `SELECT (SELECT count(*) FROM certificates WHERE terminal = $1 AND serial = $2), state, reason, public_key
-		FROM terminals WHERE name = $1`, name, cert.SerialNumber.Text(16)).Scan(&good, &state, &reason, &spki)
+	err := c.store.reader().QueryRowContext(ctx, "SELECT state, reason, public_key FROM terminals WHERE name = $1", name).Scan(&state, &reason, &spki)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return caller{}, wireError(wire.KindForbidden, "terminal %.64q is not known here: enrol it", name)
@@ -203,7 +206,7 @@ func (c *Central) identify(ctx context.Context, cert *x509.Certificate) (caller,
 		return caller{}, err
 	case state == Suspended:
 		return caller{}, wireError(wire.KindForbidden, "terminal %s is suspended: %s", name, reason)
-	case state != Enrolled || good == 0:
+	case state != Enrolled || !bytes.Equal(spki, cert.RawSubjectPublicKeyInfo):
 		return caller{}, wireError(wire.KindForbidden, "this certificate of terminal %s is no longer good, another device was enrolled: enrol this one again", name)
 	}
 	key, err := parseKey(spki)
@@ -243,12 +246,15 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 		if frozen, err = c.lives(ctx, tx, who.name, at, h); err != nil || frozen != nil {
 			return err // a freeze is committed with its refusal
 		}
+		if err = c.notice(ctx, tx, who.name, at, h.Acked); err != nil {
+			return err
+		}
 		if recover, err = c.stopped(ctx, tx, who.name, at, h); err != nil {
 			return err
 		}
 		_, err = tx.ExecContext(ctx, `UPDATE terminals SET contact = $1, program = $2, head_epoch = $3, head_seq = $4, head_hash = $5, snapshot = $6, feed = $7,
-			unsent = $8, skew_ms = $9, disk_free = $10, faults = $11 WHERE name = $12`, wire.FormatTime(now), h.Program, h.Head.Epoch, h.Head.Seq, h.Head.Hash,
-			h.Snapshot, h.Feed, h.Unsent, skew, h.DiskFree, string(faults), who.name)
+			unsent = $8, skew_ms = $9, disk_free = $10, faults = $11, trust = $12 WHERE name = $13`, wire.FormatTime(now), h.Program, h.Head.Epoch, h.Head.Seq, h.Head.Hash,
+			h.Snapshot, h.Feed, h.Unsent, skew, h.DiskFree, string(faults), h.Trust, who.name)
 		return err
 	})
 	if err != nil {
@@ -265,6 +271,11 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 	if err != nil {
 		return a, err
 	}
+	t, err := c.trust()
+	if err != nil {
+		return a, err
+	}
+	a.Trust = t.Mark()
 	held := a.Acked
 	if held.Seq == 0 { // nothing is held yet: of whichever journal it is
 		held = wire.Position{Epoch: h.Head.Epoch, Hash: strings.Repeat("0", 64)}
@@ -279,11 +290,11 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 // the terminal may pay above it.
 func (c *Central) signAck(terminal string, p wire.Position, now time.Time) (string, error) {
 	ack := wire.Ack{Terminal: terminal, Position: p, Time: now, AllowanceClaims: c.opt.AllowanceClaims, AllowanceMinor: c.opt.AllowanceMinor}
-	signed, err := note.Sign(&note.Note{Text: ack.Text()}, c.keys.signer)
+	signed, err := c.keys.sign(ack.Text())
 	if err != nil {
 		return "", fmt.Errorf("sign the acknowledgement: %w", err)
 	}
-	return string(signed), nil
+	return signed, nil
 }
 
 // plausible bounds what reports will show.
@@ -295,6 +306,8 @@ func plausible(h wire.Hello) error {
 		return fmt.Errorf("%d faults, at most 50", len(h.Faults))
 	case h.Head.Seq < 0 || h.Head.Epoch < 0 || h.Unsent < 0 || h.Snapshot < 0 || h.Feed < 0 || h.DiskFree < 0:
 		return errors.New("a number is negative")
+	case h.Trust != "" && !isHash(h.Trust):
+		return errors.New("the mark of whom it believes has not 64 hexadecimal digits")
 	case h.Head.Hash != "" && !isHash(h.Head.Hash):
 		return errors.New("the head's hash has not 64 hexadecimal digits")
 	}

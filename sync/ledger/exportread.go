@@ -255,6 +255,7 @@ func (x *exportReader) slip(e Entry) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", ErrExport, err)
 	}
 	x.proof.Claims++
+	x.proof.Currency = sumCurrency(x.proof.Currency, body.Currency)
 	line, err := x.next()
 	if err != nil {
 		return nil, err

@@ -65,6 +65,19 @@ func (l *Ledger) Acked(ctx context.Context) (wire.Position, error) {
 	return l.position(ctx, l.db, seq)
 }
 
+// AckedNote is central's newest acknowledgement of the current journal epoch, or else of
+// the one before, as it was signed; "" for none.
+func (l *Ledger) AckedNote(ctx context.Context) (signed string, err error) {
+	err = l.read.QueryRowContext(ctx, "SELECT note FROM acks WHERE note <> '' ORDER BY epoch DESC LIMIT 1").Scan(&signed)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the newest acknowledgement: %w", err)
+	}
+	return signed, nil
+}
+
 // PositionAt is the place of entry seq of the current journal epoch, or ErrNotFound.
 // Entry 0 is the place before the first.
 func (l *Ledger) PositionAt(ctx context.Context, seq int64) (wire.Position, error) {

@@ -109,9 +109,23 @@ type Check struct {
 	Entries int64
 	Claims  int64
 	Money   money.Amount
+	// Currency is that of Money: "" with no claim, Mixed where claims are of several, whose
+	// sum says nothing.
+	Currency string
 	// Closings are those in the journal; each one's totals are what its entries come to.
 	Closings int64
 	Head     Head // of the current epoch
+}
+
+// Mixed is the currency of a sum that has several.
+const Mixed = "mixed"
+
+// sumCurrency is the currency of a sum after one more amount.
+func sumCurrency(sum, one string) string {
+	if sum == "" || sum == one {
+		return one
+	}
+	return Mixed
 }
 
 // Verify walks the whole chain of each journal epoch: every line is an entry of this
@@ -287,6 +301,7 @@ func (v *verifier) claim(ctx context.Context, e Entry) error {
 		return err
 	}
 	v.check.Claims++
+	v.check.Currency = sumCurrency(v.check.Currency, body.Currency)
 	var at Head
 	err = v.q.QueryRowContext(ctx, "SELECT epoch, seq FROM claims WHERE block = ? AND pack = ? AND ticket = ? AND round = ?", body.Block[:], body.Pack, body.Ticket, body.Round).
 		Scan(&at.Epoch, &at.Seq)

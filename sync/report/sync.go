@@ -62,6 +62,7 @@ func syncColumns() []Column {
 		{Key: "certificate_end", Kind: KindTime, Title: Text{"fin du certificat", "certificate end"}},
 		{Key: "program", Kind: KindText, Title: Text{"programme", "program"}},
 		{Key: "reason", Kind: KindText, Title: Text{"motif de suspension", "why suspended"}},
+		{Key: "frozen", Kind: KindText, Title: Text{"gelé (une personne doit voir)", "frozen (a person must look)"}},
 	}
 }
 
@@ -116,6 +117,7 @@ func (r *Report) readSync(ctx context.Context, tx *sql.Tx) error {
 // terminal is a row of the table terminals.
 type terminal struct {
 	name, state, reason, program, faults string
+	frozen                               string    // wire.Stop
 	contact, certificate                 time.Time // zero for none
 	head, acked                          validate.EntryNumber
 	snapshot, feed, unsent, diskFree     int64
@@ -128,11 +130,11 @@ func readTerminals(ctx context.Context, tx *sql.Tx, name string) ([]terminal, er
 		c.and("name = $%d", name)
 	}
 	var list []terminal
-	err := each(ctx, tx, `SELECT name, state, reason, contact, program, head_epoch, head_seq, ack_epoch, ack_seq, snapshot, feed, unsent,
+	err := each(ctx, tx, `SELECT name, state, reason, frozen, contact, program, head_epoch, head_seq, ack_epoch, ack_seq, snapshot, feed, unsent,
 		skew_ms, disk_free, cert_expires, faults FROM terminals`+c.where()+" ORDER BY name", c.args, func(rows *sql.Rows) error {
 		var t terminal
 		var contact, certificate string
-		if err := rows.Scan(&t.name, &t.state, &t.reason, &contact, &t.program, &t.head.Epoch, &t.head.Seq, &t.acked.Epoch, &t.acked.Seq,
+		if err := rows.Scan(&t.name, &t.state, &t.reason, &t.frozen, &contact, &t.program, &t.head.Epoch, &t.head.Seq, &t.acked.Epoch, &t.acked.Seq,
 			&t.snapshot, &t.feed, &t.unsent, &t.skewMS, &t.diskFree, &certificate, &t.faults); err != nil {
 			return err
 		}
@@ -205,7 +207,7 @@ func (t terminal) row(now time.Time, p published, conflicts int64) []Value {
 		skew = Value{Kind: KindDuration, Known: true, Int: t.skewMS.Int64}
 	}
 	return []Value{textValue(t.name), textValue(t.stateAt(now)), contact, age, unsent, intValue(conflicts), faults, lag, textValue(t.acked.String()), head,
-		snapshot, snapshotBehind, feed, feedBehind, skew, disk, end, knownText(t.program), knownText(t.reason)}
+		snapshot, snapshotBehind, feed, feedBehind, skew, disk, end, knownText(t.program), knownText(t.reason), knownText(t.frozen)}
 }
 
 // faultList writes the stored list of codes as words; "" is no fault.

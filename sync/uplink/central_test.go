@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,21 +33,30 @@ type realLink struct {
 	real    *central.Central
 	winners []ticket.Code
 	block   *manifest.Block
+	halt    func()          // stops the server
+	options central.Options // of central when it is started again
+	shift   *atomic.Int64   // of central's clock and the terminal's, against the bubble's
 	id      validate.BlockID
 }
+
+// later moves both clocks: central looks twice a second, and the bubble would run through a year of it.
+func (r *realLink) later(d time.Duration) { r.shift.Add(int64(d)) }
 
 var realTiers = []manifest.Tier{{Count: 20, Amount: 2000}}
 
 func joinReal(t *testing.T) *realLink {
 	dir := t.TempDir()
-	c, err := central.Open(t.Context(), central.Options{Dir: filepath.Join(dir, "central"), Hosts: []string{"central.test"}, AllowanceClaims: 500})
+	shift := new(atomic.Int64)
+	now := func() time.Time { return time.Now().Add(time.Duration(shift.Load())) }
+	c, err := central.Open(t.Context(), central.Options{Dir: filepath.Join(dir, "central"), Hosts: []string{"central.test"}, AllowanceClaims: 500, Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	r := &realLink{real: c, link: &link{fake: &fake{t: t}, blocks: make(chan struct{}, 9), net: newPipes()}}
+	r := &realLink{real: c, shift: shift, link: &link{fake: &fake{t: t}, blocks: make(chan struct{}, 9), net: newPipes()}}
 	r.seal(t, filepath.Join(dir, "sealed.manifest"))
-	serveReal(t, c, r.net)
+	r.halt = serveReal(t, c, r.net)
+	r.options = central.Options{Dir: filepath.Join(dir, "central"), AllowanceClaims: 500, Now: now}
 	code, err := c.AddTerminal(t.Context(), "T-1")
 	if err != nil {
 		t.Fatal(err)
@@ -61,20 +71,22 @@ func joinReal(t *testing.T) *realLink {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.ledger.Close() })
-	r.opt = Options{Identity: id, Ledger: r.ledger, Blocks: BlockStore{Dir: filepath.Join(dir, "manifests"), Quota: 1 << 30}, Dial: r.net.Dial, OnBlocks: func() { r.blocks <- struct{}{} }}
+	r.opt = Options{Identity: id, Ledger: r.ledger, Blocks: BlockStore{Dir: filepath.Join(dir, "manifests"), Quota: 1 << 30}, Dial: r.net.Dial, Now: now, OnBlocks: func() { r.blocks <- struct{}{} }}
 	return r
 }
 
-// serveReal has a central answer on pipes until the test ends.
-func serveReal(t *testing.T, c *central.Central, net *pipes) {
+// serveReal has a central answer on pipes until stop or the test's end.
+func serveReal(t *testing.T, c *central.Central, net *pipes) (stop func()) {
 	s := &http.Server{Handler: c.API(), ErrorLog: log.New(io.Discard, "", 0)}
 	var done sync.WaitGroup
 	done.Go(func() { _ = s.Serve(tls.NewListener(net, c.TLSConfig())) })
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		c.EndPolls()
 		_ = s.Close()
 		done.Wait()
 	})
+	t.Cleanup(stop)
+	return stop
 }
 
 // seal publishes a block of ten packs from pack 10 on.

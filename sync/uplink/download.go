@@ -358,7 +358,7 @@ func describes(b wire.Block, text string) (*wire.Pieces, error) {
 func (u *Uplink) fromCentral(b wire.Block) source {
 	open := func(ctx context.Context, from, to int64) (io.ReadCloser, int64, error) {
 		ctx, cancel := context.WithCancelCause(ctx)
-		stall := time.AfterFunc(stallTimeout, func() { cancel(fmt.Errorf("no byte within %v", stallTimeout)) })
+		stall := time.AfterFunc(stallTimeout+u.client().pace.line(0), func() { cancel(fmt.Errorf("no byte within %v", stallTimeout)) })
 		end := func() { stall.Stop(); cancel(nil) }
 		header := http.Header{}
 		if from > 0 || to < b.Size {

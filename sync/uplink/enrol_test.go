@@ -45,7 +45,7 @@ func TestEnrolmentStoresAnIdentityThatLoadsAndWorks(t *testing.T) {
 		}
 	}
 	var a wire.HelloAnswer
-	k := newClient(must(parseURL(url)), nil, again.tlsConfig(time.Now))
+	k := newClient(must(parseURL(url)), nil, again.tlsConfig(func() (time.Time, bool) { return time.Now(), true }))
 	defer k.close()
 	if err := k.post(t.Context(), wire.PathHello, wire.Hello{Protocol: 1}, &a); err != nil {
 		t.Error(err)

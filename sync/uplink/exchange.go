@@ -9,11 +9,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"mime"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"grattoir/sync/wire"
@@ -32,9 +37,14 @@ var (
 )
 
 const (
+	// requestTimeout is what central may take for an answer; what the line takes comes on top.
 	requestTimeout = 30 * time.Second
-	maxErrorBody   = 64 << 10
-	maxRetryAfter  = time.Hour // a longer wish is a mistake somewhere
+	// handshakeTimeout is long: at 150 bytes a second a handshake alone takes half a minute,
+	// and more when lanes share the line. A request that was given up meanwhile finds the
+	// connection made.
+	handshakeTimeout = 5 * time.Minute
+	maxErrorBody     = 64 << 10
+	maxRetryAfter    = time.Hour // a longer wish is a mistake somewhere
 )
 
 // refused is an answer that is not 2xx. It wraps a *wire.Error when it has one.
@@ -52,6 +62,9 @@ type client struct {
 	base      *url.URL
 	http      *http.Client
 	transport *http.Transport
+	made      *connections
+	pace      pace
+	echoes    atomic.Bool // it has named the request that it answered
 }
 
 // parseURL wants https and nothing after the host.
@@ -72,13 +85,67 @@ func newClient(base *url.URL, dial func(ctx context.Context, network, addr strin
 	}
 	// HTTP/1.1: each lane has a connection of its own, so that a block on its way never
 	// holds up the journal. No compression: a small answer must not unfold into a large one.
-	t := &http.Transport{DialContext: dial, TLSClientConfig: config, TLSHandshakeTimeout: 15 * time.Second, MaxIdleConnsPerHost: 8,
+	made := &connections{open: map[*connection]bool{}}
+	t := &http.Transport{DialContext: made.dial(dial), TLSClientConfig: config, TLSHandshakeTimeout: handshakeTimeout, MaxIdleConnsPerHost: 8,
 		IdleConnTimeout: 90 * time.Second, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10}
-	return &client{base: base, transport: t, http: &http.Client{Transport: t,
+	return &client{base: base, transport: t, made: made, http: &http.Client{Transport: t,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}} // central never redirects; a portal does
 }
 
+// close gives up the connections that nobody uses.
 func (c *client) close() { c.transport.CloseIdleConnections() }
+
+// end gives up all of them, also those whose handshake goes on after its request was
+// given up, and makes no more.
+func (c *client) end() {
+	c.close()
+	c.made.end()
+}
+
+// connections are those that a client has made and not closed.
+type connections struct {
+	mu    sync.Mutex
+	open  map[*connection]bool
+	ended bool
+}
+
+type connection struct {
+	net.Conn
+	of *connections
+}
+
+func (c *connections) dial(dial func(ctx context.Context, network, addr string) (net.Conn, error)) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		raw, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		made := &connection{raw, c}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.ended {
+			return nil, errors.Join(net.ErrClosed, raw.Close())
+		}
+		c.open[made] = true
+		return made, nil
+	}
+}
+
+func (c *connections) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	for made := range c.open {
+		_ = made.Conn.Close()
+	}
+}
+
+func (c *connection) Close() error {
+	c.of.mu.Lock()
+	delete(c.of.open, c)
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}
 
 // post sends a message and reads the answer.
 func (c *client) post(ctx context.Context, path string, message, answer any) error {
@@ -101,7 +168,7 @@ func (c *client) get(ctx context.Context, timeout time.Duration, path string, an
 }
 
 func (c *client) exchange(ctx context.Context, timeout time.Duration, method, path string, body []byte, answer any) error {
-	text, err := c.read(ctx, timeout, method, path, body)
+	text, err := c.fetch(ctx, timeout, method, path, body, "application/json")
 	if err != nil {
 		return err
 	}
@@ -121,15 +188,50 @@ func (c *client) exchange(ctx context.Context, timeout time.Duration, method, pa
 	return nil
 }
 
-// read gives the whole body of a 2xx answer, at most wire.MaxAnswer bytes.
+// read gives the whole text of a 2xx answer, at most wire.MaxAnswer bytes.
 func (c *client) read(ctx context.Context, timeout time.Duration, method, path string, body []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %v: %w", timeout, context.DeadlineExceeded))
+	return c.fetch(ctx, timeout, method, path, body, "text/plain")
+}
+
+// fetch gives the whole body of a 2xx answer of a content type. Timeout is what central
+// may take; the line gets its own time by the size and by what it has shown to carry.
+func (c *client) fetch(ctx context.Context, timeout time.Duration, method, path string, body []byte, kind string) ([]byte, error) {
+	began := time.Now() // with its monotonic reading; the device's clock may step
+	timeout += c.pace.line(len(body))
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %v: %w", timeout.Round(time.Second), context.DeadlineExceeded))
 	defer cancel()
+	ctx, reached := watchReach(ctx)
+	text, err := c.fetchText(ctx, method, path, body, kind)
+	var refused *refused
+	switch {
+	case err == nil:
+		c.pace.carried(len(body)+len(text), time.Since(began))
+	case errors.As(err, &refused): // an answer all the same
+	case errors.Is(err, context.DeadlineExceeded) && reached.Load():
+		c.pace.late()
+	}
+	return text, err
+}
+
+// watchReach tells whether the other end was reached, so that no line is taken for slow
+// because there is none.
+func watchReach(ctx context.Context) (context.Context, *atomic.Bool) {
+	var reached atomic.Bool
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		TLSHandshakeStart: func() { reached.Store(true) },
+		GotConn:           func(httptrace.GotConnInfo) { reached.Store(true) },
+	}), &reached
+}
+
+func (c *client) fetchText(ctx context.Context, method, path string, body []byte, kind string) ([]byte, error) {
 	r, err := c.open(ctx, method, path, body, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Body.Close()
+	if got, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || got != kind {
+		return nil, fmt.Errorf("%w: %s comes as %.40q, want %s: something stands between", ErrAnswer, path, r.Header.Get("Content-Type"), kind)
+	}
 	text, err := io.ReadAll(io.LimitReader(r.Body, wire.MaxAnswer+1))
 	if err != nil {
 		return nil, fmt.Errorf("%w: the answer of %s broke off after %d bytes: %w", ErrUnreachable, path, len(text), cause(ctx, err))
@@ -152,15 +254,35 @@ func (c *client) open(ctx context.Context, method, path string, body []byte, hea
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
+	id := fmt.Sprintf("%016x", rand.Uint64())
+	r.Header.Set(wire.HeaderRequest, id)
 	answer, err := c.http.Do(r)
 	if err != nil {
 		return nil, transportError(cause(ctx, err))
+	}
+	if err := c.echoed(answer, path, id); err != nil {
+		_ = answer.Body.Close()
+		return nil, err
 	}
 	if answer.StatusCode/100 == 2 {
 		return answer, nil
 	}
 	defer answer.Body.Close()
 	return nil, refusal(answer)
+}
+
+// echoed holds an answer's name against its request's. A central that never named any is
+// an older one; after the first that did, an answer without a name is not central's.
+func (c *client) echoed(r *http.Response, path, id string) error {
+	got := r.Header.Get(wire.HeaderRequest)
+	switch {
+	case got == id:
+		c.echoes.Store(true)
+		return nil
+	case got == "" && (r.StatusCode/100 != 2 || !c.echoes.Load()):
+		return nil
+	}
+	return fmt.Errorf("%w: %s got the answer of another request (%.20q): something stands between", ErrAnswer, path, got)
 }
 
 // cause prefers what the context was ended for to the words of a closed connection.
@@ -185,10 +307,14 @@ func transportError(err error) error {
 		return fmt.Errorf("%w: %w: check the terminal's clock, then central's certificate", ErrNotCentral, err)
 	case errors.Is(err, ErrNotPinned):
 		return err
+	case errors.As(err, &verify) && errors.As(err, new(x509.UnknownAuthorityError)):
+		return fmt.Errorf("%w: %w: another server, or central has another CA since this terminal last spoke with it: then enrol it again (terminalctl enrol --again)", ErrNotCentral, err)
 	case errors.As(err, &verify):
 		return fmt.Errorf("%w: %w", ErrNotCentral, err)
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		return fmt.Errorf("%w: it does not speak TLS: check the address, a portal or proxy may stand between: %w", ErrNotCentral, err)
+	case strings.Contains(err.Error(), "remote error: tls: expired certificate"), strings.Contains(err.Error(), "remote error: tls: unknown certificate authority"):
+		return fmt.Errorf("%w: %w: %w", ErrNotCentral, errEnded, err)
 	case strings.Contains(err.Error(), "remote error: tls"): // crypto/tls exports no type for the other side's alert
 		// An alert comes unsigned, from whoever sits on the line: it suspends nobody.
 		return fmt.Errorf("%w: the handshake was refused, check both clocks and the terminal's certificate: %w", ErrNotCentral, err)

@@ -64,6 +64,7 @@ type fake struct {
 	snapshot wire.Snapshot
 	blocks   map[string][]byte
 	pieces   map[string]string // descriptors by their names
+	policies map[string]string // signed policies by their names
 	hello    wire.Hello
 	region   string
 	sealed   []wire.SealedIdentity
@@ -73,7 +74,7 @@ type fake struct {
 
 func newCentral(t testing.TB) *fake {
 	t.Helper()
-	c := &fake{t: t, now: time.Now, changed: make(chan struct{}), epoch: 1, limit: wire.MaxEntries, blocks: map[string][]byte{}, pieces: map[string]string{}}
+	c := &fake{t: t, now: time.Now, changed: make(chan struct{}), epoch: 1, limit: wire.MaxEntries, blocks: map[string][]byte{}, policies: map[string]string{}, pieces: map[string]string{}}
 	c.caKey = must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	c.ca = c.sign(&x509.Certificate{Subject: pkix.Name{CommonName: "test CA"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, &c.caKey.PublicKey)
 	private, public, err := note.GenerateKey(rand.Reader, "central")
@@ -173,6 +174,13 @@ func (c *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
+	w.Header().Set("Content-Type", "application/json")
+	if strings.HasPrefix(r.URL.Path, wire.PathSnapshot) || strings.HasPrefix(r.URL.Path, wire.PathPieces) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	}
+	if id := r.Header.Get(wire.HeaderRequest); id != "" {
+		w.Header().Set(wire.HeaderRequest, id)
+	}
 	c.mu.Lock()
 	c.requests = append(c.requests, r.Method+" "+r.URL.RequestURI())
 	spoil := c.spoil
@@ -214,6 +222,10 @@ func (c *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		_, _ = w.Write(c.note(s.Text()))
 	default:
+		if text, ok := c.policies[strings.TrimPrefix(r.URL.Path, wire.PathPolicies)]; ok {
+			_, _ = io.WriteString(w, text)
+			return
+		}
 		if text, ok := c.pieces[strings.TrimPrefix(r.URL.Path, wire.PathPieces)]; ok {
 			_, _ = io.WriteString(w, text)
 			return
@@ -361,6 +373,7 @@ func (c *fake) block(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, &wire.Error{Kind: wire.KindNotFound, Text: "no such block"})
 		return
 	}
+	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("ETag", `"`+name+`"`)
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 }

@@ -50,6 +50,9 @@ func (f *files) step(ctx context.Context) (rest, error) {
 	if s == nil {
 		return idle, nil // nothing is published yet
 	}
+	if err := f.fetchPolicies(ctx, s); err != nil { // small, and they decide what may be paid
+		return rest{}, err
+	}
 	if err := f.arrange(ctx); err != nil {
 		return rest{}, err
 	}

@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -74,6 +75,12 @@ func (i Identity) Sign(text []byte) (signature []byte, err error) {
 	return i.key.Sign(rand.Reader, digest[:], crypto.SHA256)
 }
 
+// CentralKeys are all public note keys of central's that may have signed what the terminal
+// keeps, the present one first.
+func (i Identity) CentralKeys() []string {
+	return slices.Concat([]string{i.CentralKey}, i.file.MoreCentralKeys, i.file.PastCentralKeys)
+}
+
 // DeviceKey is the public half of the device's key, nil for nobody.
 func (i Identity) DeviceKey() *ecdsa.PublicKey {
 	if i.key == nil {
@@ -109,6 +116,14 @@ type identityFile struct {
 	CentralKey  string   `json:"central_key"`
 	SealKeys    []string `json:"seal_keys"`
 	ClaimKey    string   `json:"claim_key"`
+
+	// As central has told since: Trust is the mark of it, and Told when it was signed.
+	MoreCAs         []string `json:"more_cas,omitempty"` // PEM
+	MoreCentralKeys []string `json:"more_central_keys,omitempty"`
+	PastCentralKeys []string `json:"past_central_keys,omitempty"` // they prove what they signed, and sign nothing any more
+	LeafCA          string   `json:"leaf_ca,omitempty"`           // PEM, of the certificate alone where its CA has ended
+	Trust           string   `json:"trust,omitempty"`
+	Told            string   `json:"told,omitempty"` // RFC 3339
 
 	// Of an enrolment file, until central has certified the key.
 	Code   string `json:"code,omitempty"`
@@ -165,19 +180,23 @@ func (f identityFile) identity() (Identity, error) {
 	if id.key, err = parseKey(f.Key); err != nil {
 		return id, fmt.Errorf("key: %w", err)
 	}
-	ca, err := parseCertificate(f.CA)
-	if err != nil {
-		return id, fmt.Errorf("CA: %w", err)
+	for _, text := range append([]string{f.CA}, f.MoreCAs...) {
+		ca, err := parseCertificate(text)
+		if err != nil {
+			return id, fmt.Errorf("CA: %w", err)
+		}
+		id.cas = append(id.cas, ca)
 	}
-	id.cas = append(id.cas, ca)
 	if err := id.certified(f); err != nil {
 		return id, err
 	}
-	central, err := note.NewVerifier(f.CentralKey)
-	if err != nil {
-		return id, fmt.Errorf("central's key: %w", err)
+	for _, text := range append([]string{f.CentralKey}, f.MoreCentralKeys...) {
+		central, err := note.NewVerifier(text)
+		if err != nil {
+			return id, fmt.Errorf("central's key: %w", err)
+		}
+		id.central = append(id.central, central)
 	}
-	id.central = append(id.central, central)
 	for n, k := range f.SealKeys {
 		if _, err := manifest.ParseKey(k); err != nil {
 			return id, fmt.Errorf("seal key %d of %d: %w", n+1, len(f.SealKeys), err)
@@ -210,7 +229,15 @@ func (i *Identity) certified(f identityFile) (err error) {
 	if name := i.leaf.Subject.CommonName; name != f.Terminal {
 		return fmt.Errorf("the certificate is of %.64q, the terminal is %.64q", name, f.Terminal)
 	}
-	_, err = i.leaf.Verify(x509.VerifyOptions{Roots: pool(i.cas...), CurrentTime: i.leaf.NotBefore, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	issuers := pool(i.cas...)
+	if f.LeafCA != "" {
+		ca, err := parseCertificate(f.LeafCA)
+		if err != nil {
+			return fmt.Errorf("CA of the certificate: %w", err)
+		}
+		issuers.AddCert(ca)
+	}
+	_, err = i.leaf.Verify(x509.VerifyOptions{Roots: issuers, CurrentTime: i.leaf.NotBefore, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	if err != nil {
 		return fmt.Errorf("the certificate is not of this CA: %w", err)
 	}
@@ -218,12 +245,44 @@ func (i *Identity) certified(f identityFile) (err error) {
 }
 
 // tlsConfig is how the terminal shows itself and proves central, at a time of its own.
-func (i Identity) tlsConfig(now func() time.Time) *tls.Config {
-	c := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool(i.cas...), Time: now}
+// Believed tells that this is a clock's time; otherwise it is only a bound: now is later.
+func (i Identity) tlsConfig(now func() (at time.Time, believed bool)) *tls.Config {
+	roots := pool(i.cas...)
+	c := &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		// VerifyConnection does the whole of the verification: the library's would take one
+		// time for all that central may show.
+		InsecureSkipVerify: true,
+		VerifyConnection: func(s tls.ConnectionState) error {
+			at, believed := now()
+			if err := verifyServer(s.PeerCertificates, roots, s.ServerName, at, believed); err != nil {
+				return &tls.CertificateVerificationError{UnverifiedCertificates: s.PeerCertificates, Err: err}
+			}
+			return nil
+		},
+	}
 	if i.leaf != nil {
 		c.Certificates = []tls.Certificate{{Certificate: [][]byte{i.leaf.Raw}, PrivateKey: i.key, Leaf: i.leaf}}
 	}
 	return c
+}
+
+// verifyServer verifies a server's chain. A time that is only a bound is moved up to where
+// the certificate begins: a board without a battery may have slept while central got a
+// new one. It is never moved back, so one that had ended by then stays refused.
+func verifyServer(chain []*x509.Certificate, roots *x509.CertPool, host string, at time.Time, believed bool) error {
+	if len(chain) == 0 {
+		return errors.New("the server shows no certificate")
+	}
+	if !believed && at.Before(chain[0].NotBefore) {
+		at = chain[0].NotBefore
+	}
+	between := x509.NewCertPool()
+	for _, c := range chain[1:] {
+		between.AddCert(c)
+	}
+	_, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, DNSName: host, CurrentTime: at})
+	return err
 }
 
 func pool(cas ...*x509.Certificate) *x509.CertPool {

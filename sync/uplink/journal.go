@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"time"
 
 	"grattoir/sync/ledger"
 	"grattoir/sync/wire"
@@ -41,6 +42,7 @@ func (j *journal) step(ctx context.Context) (rest, error) {
 	if err != nil || len(lines) == 0 {
 		return idle, err
 	}
+	began := time.Now()
 	if err := j.upload(ctx, from, lines, to); err != nil {
 		// Central could not countersign, so that the device's own signature is all that
 		// tells later whether these entries were changed.
@@ -49,8 +51,19 @@ func (j *journal) step(ctx context.Context) (rest, error) {
 		}
 		return rest{}, j.handle(ctx, err)
 	}
-	j.max = min(2*j.max, wire.MaxEntries)
+	j.resize(len(lines), time.Since(began))
 	return rest{now: true}, nil
+}
+
+// resize finds how many entries an upload should carry: more as long as the line takes
+// them quickly, fewer where it takes long, because a cut then costs all of it.
+func (j *journal) resize(sent int, took time.Duration) {
+	switch {
+	case took > uploadGoal:
+		j.max = max(1, j.max/2)
+	case took < uploadGoal/4 && sent == j.max:
+		j.max = min(2*j.max, wire.MaxEntries)
+	}
 }
 
 // upload sends one run and stores central's acknowledgement of it.

@@ -3,10 +3,14 @@ package uplink
 import (
 	"context"
 	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"net/http"
 	"strings"
 	"testing"
@@ -205,13 +209,15 @@ func TestPausesGrowToTheCapAndAreSpreadOverTheirWholeLength(t *testing.T) {
 		{0.5, []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second, 30 * time.Second}},
 		{0, []time.Duration{0, 0, 0, 0, 0, 0, 0, 0, 0}},
 	} {
-		u := Uplink{opt: Options{Rand: func() float64 { return c.rand }, RetryCap: retryCap}}
+		u := Uplink{opt: Options{Rand: func() float64 { return c.rand }, RetryCap: RetryCap}}
+		var back Backoff
 		for i, want := range c.want {
-			if got := u.pause(ErrUnreachable, i+1).Round(10 * time.Millisecond); got != want {
+			if got := u.pause(ErrUnreachable, &back).Round(10 * time.Millisecond); got != want {
 				t.Errorf("rand %v, failure %d: %v, want %v", c.rand, i+1, got, want)
 			}
 		}
-		if got := u.pause(ErrUnreachable, 1_000_000); got > retryCap {
+		back.tries = 1_000_000
+		if got := u.pause(ErrUnreachable, &back); got > RetryCap {
 			t.Errorf("after a million failures: %v", got)
 		}
 	}
@@ -476,15 +482,83 @@ func TestTerminalThatBootsInThePastReachesCentral(t *testing.T) {
 	})
 }
 
-func TestClockFarAheadIsNamed(t *testing.T) {
+// TestNoClockKeepsATerminalFromCentral: 1970, weeks back as a stored clock is, and years ahead.
+func TestNoClockKeepsATerminalFromCentral(t *testing.T) {
+	for name, wrong := range map[string]func(time.Time) time.Time{
+		"weeks back":  func(t time.Time) time.Time { return t.AddDate(0, 0, -14) },
+		"years ahead": func(t time.Time) time.Time { return t.AddDate(20, 0, 0) },
+		"in 1970":     func(t time.Time) time.Time { return t.AddDate(-30, 0, 0) },
+	} {
+		bubble(t, func(t *testing.T, l *link) {
+			l.opt.Now = func() time.Time { return wrong(time.Now()) }
+			l.pay(1)
+			l.start()
+			pass(time.Second)
+			if s := l.uplink.Status(); len(s.Faults) != 0 {
+				t.Errorf("%s: %+v", name, s.Faults)
+			}
+			l.equal()
+		})
+	}
+}
+
+func TestClockAheadThatMayBeRightIsNamed(t *testing.T) {
 	bubble(t, func(t *testing.T, l *link) {
-		l.opt.Now = func() time.Time { return time.Now().AddDate(30, 0, 0) }
+		l.opt.Now = func() time.Time { return time.Now().AddDate(2, 0, 0) } // central's certificate lives a year
 		l.start()
 		pass(time.Second)
 		if f := l.fault(LaneHello); f.Code != CodeNotCentral || !strings.Contains(f.Text, "clock") {
 			t.Errorf("%+v", f)
 		}
 	})
+}
+
+// TestCentralsCertificateIsHeldAgainstTheFloor: whatever the clock shows, one that had
+// ended when central last signed something is refused, and one that began since is not.
+func TestCentralsCertificateIsHeldAgainstTheFloor(t *testing.T) {
+	floor := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	at := func(from, to int, parent *x509.Certificate) *x509.Certificate { // days from the floor
+		c := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: floor.AddDate(0, 0, from), NotAfter: floor.AddDate(0, 0, to), DNSNames: []string{"central.test"},
+			Subject: pkix.Name{CommonName: map[bool]string{true: "ca", false: "leaf"}[parent == nil]}, IsCA: parent == nil, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
+		if parent == nil {
+			parent = c
+		}
+		return must(x509.ParseCertificate(must(x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, key))))
+	}
+	ca := at(-3650, 3650, nil)
+	clocks := map[string]time.Time{"1970": time.Unix(0, 0), "20 years ahead": floor.AddDate(20, 0, 0), "two weeks back": floor.AddDate(0, 0, -14), "right": floor.AddDate(0, 0, 1)}
+	for _, c := range []struct {
+		name     string
+		from, to int
+		good     bool
+		right    bool // by a clock that is right
+	}{
+		{"good now", -10, 700, true, true},
+		{"begun since, while the terminal slept", 200, 900, true, false},
+		{"ended before the floor", -800, -70, false, false},
+		{"of another host", 0, 0, false, false},
+	} {
+		leaf := at(c.from, c.to, ca)
+		host := "central.test"
+		if c.to == 0 {
+			leaf, host = at(-10, 700, ca), "other.test"
+		}
+		for name, clock := range clocks {
+			u := &Uplink{opt: Options{Now: func() time.Time { return clock }}, floor: floor}
+			now, believed := u.tlsTime()
+			want := c.good
+			if name == "right" {
+				want = c.right
+			}
+			if err := verifyServer([]*x509.Certificate{leaf, ca}, pool(ca), host, now, believed); (err == nil) != want {
+				t.Errorf("a certificate %s, the clock %s: %v", c.name, name, err)
+			}
+		}
+	}
+	if err := verifyServer(nil, pool(ca), "central.test", floor, true); err == nil {
+		t.Error("no certificate at all is taken")
+	}
 }
 
 func TestNetworkThatIsDownIsNamedAndRetried(t *testing.T) {

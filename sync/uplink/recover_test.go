@@ -4,9 +4,11 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"grattoir/sync/ledger"
 	"grattoir/sync/wire"
@@ -209,4 +211,22 @@ func (w *watching) ApplyFeed(ctx context.Context, items []wire.FeedItem, next in
 	code, err := w.Refused(ctx)
 	w.early = w.early || err != nil || code == "" && w.Head().Epoch == 1
 	return w.Ledger.ApplyFeed(ctx, items, next)
+}
+
+// TestEachStopHasTwoLinesForTheClerk: whatever keeps a terminal from paying is said at the counter.
+func TestEachStopHasTwoLinesForTheClerk(t *testing.T) {
+	for _, m := range Meanings() {
+		wanted := Stops(m.Code) || m.Code == CodeForbidden
+		for _, words := range []string{m.ClerkFR, m.ClerkEN} {
+			lines := strings.Split(words, "\n")
+			if (words != "") != wanted || wanted && len(lines) != 2 {
+				t.Errorf("%s: %q", m.Code, words)
+			}
+			for _, line := range lines {
+				if utf8.RuneCountInString(line) > 32 {
+					t.Errorf("%s: %q has more than 32 columns", m.Code, line)
+				}
+			}
+		}
+	}
 }

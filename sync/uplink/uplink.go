@@ -38,6 +38,8 @@ type Ledger interface {
 	HeadPosition(ctx context.Context) (wire.Position, error)
 	PositionAt(ctx context.Context, seq int64) (wire.Position, error)
 	Acked(ctx context.Context) (wire.Position, error)
+	// AckedNote is the newest acknowledgement as central signed it, "" for none.
+	AckedNote(ctx context.Context) (string, error)
 	// Since gives the next run of exact lines after an entry. Reading deletes nothing.
 	Since(ctx context.Context, after int64, max int) (from int64, lines []string, to wire.Position, err error)
 	Ack(ctx context.Context, a wire.Ack) error
@@ -98,6 +100,10 @@ type Options struct {
 	// OnBlocks is called when a block file has become visible or was dropped, nil for
 	// nobody. The snapshot comes into force after it has returned.
 	OnBlocks func()
+	// PolicyDir is the folder of signed policies, "" for a terminal that takes none from
+	// central. OnPolicies is called when it holds another whole set, nil for nobody.
+	PolicyDir  string
+	OnPolicies func()
 	// OnListed is called when Listed has changed, nil for nobody.
 	OnListed func()
 	// Step, when set, is called before and after each durable step of a claim or a hold,
@@ -121,8 +127,9 @@ const (
 	LanePeppers Lane = "peppers" // peppers of blocks with short secrets from central
 	LaneHello   Lane = "hello"   // how the terminal is, to central
 
-	LaneIdentities Lane = "identities" // sealed identities of winners to central
-	LaneEnrol      Lane = "enrol"      // the certificate of a terminal that was enrolled by a file
+	LaneIdentities Lane = "identities"  // sealed identities of winners to central
+	LaneRenew      Lane = "certificate" // the certificate's renewal
+	LaneEnrol      Lane = "enrol"       // the certificate of a terminal that was enrolled by a file
 )
 
 // Fault is what keeps a lane from its work, in words.
@@ -180,8 +187,6 @@ func (s Status) Suspended() bool { return s.Refused != "" }
 var ErrStopped = errors.New("the journal is stopped: central's copy contradicts it, call central operations")
 
 const (
-	retryBase   = 500 * time.Millisecond
-	retryCap    = time.Minute
 	refusedHold = 10 * time.Minute // before a request that central will never take is tried again
 	helloEvery  = time.Minute
 )
@@ -205,6 +210,11 @@ type Uplink struct {
 	// the feed must not yet tell it what it may pay.
 	met     chan struct{}
 	metOnce sync.Once
+
+	named  string        // the mark of whom central tells terminals to believe; mu guards it
+	ended  atomic.Bool   // central says that the certificate has ended
+	lapsed chan struct{} // ended was set
+	spread float64       // of renewals among terminals, 0 to 1
 
 	run   string // random name of this program since its start
 	count int64  // hellos said; of that lane alone
@@ -245,7 +255,7 @@ func New(o Options) (*Uplink, error) {
 		return nil, fmt.Errorf("uplink: blocks need a folder and a quota, not %q and %d bytes", o.Blocks.Dir, o.Blocks.Quota)
 	}
 	o.fill()
-	u := &Uplink{opt: o, base: base, fresh: make(chan struct{}, 1), replan: make(chan struct{}, 1), packs: make(chan struct{}, 1), nudge: make(chan struct{}, 1), held: make(chan struct{}, 1), met: make(chan struct{}), faults: map[Lane]Fault{}}
+	u := &Uplink{opt: o, base: base, fresh: make(chan struct{}, 1), replan: make(chan struct{}, 1), packs: make(chan struct{}, 1), nudge: make(chan struct{}, 1), held: make(chan struct{}, 1), lapsed: make(chan struct{}, 1), spread: o.Rand(), met: make(chan struct{}), faults: map[Lane]Fault{}}
 	u.identity.Store(&o.Identity)
 	if u.floor, err = o.Ledger.SignedTime(context.Background()); err != nil {
 		return nil, err
@@ -294,7 +304,7 @@ func (o *Options) fill() {
 		o.Rand = rand.Float64
 	}
 	if o.RetryCap <= 0 {
-		o.RetryCap = retryCap
+		o.RetryCap = RetryCap
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -307,6 +317,9 @@ func (o *Options) fill() {
 	}
 	if o.OnBlocks == nil {
 		o.OnBlocks = func() {}
+	}
+	if o.OnPolicies == nil {
+		o.OnPolicies = func() {}
 	}
 	if o.OnListed == nil {
 		o.OnListed = func() {}
@@ -322,14 +335,15 @@ func (o *Options) fill() {
 // Run works until ctx ends, and returns nil then. Whatever it was doing is left so that
 // the next Run goes on with it.
 func (u *Uplink) Run(ctx context.Context) error {
-	defer func() { u.client().close() }()
+	defer func() { u.client().end() }()
 	u.work(ctx, LaneEnrol, u.enrolWaiting)
 	if ctx.Err() != nil {
 		return nil
 	}
 	var lanes sync.WaitGroup
 	j, f := journal{Uplink: u, at: -1, max: firstRun}, files{Uplink: u}
-	all := map[Lane]step{LaneClaims: u.askClaims, LaneHolds: u.sendHolds, LaneTake: u.takePacks, LaneJournal: j.step, LaneFeed: u.hear, LaneFiles: f.step, LanePeppers: u.fetchPeppers, LaneHello: u.hello}
+	all := map[Lane]step{LaneClaims: u.askClaims, LaneHolds: u.sendHolds, LaneTake: u.takePacks, LaneJournal: j.step, LaneFeed: u.hear, LaneFiles: f.step, LanePeppers: u.fetchPeppers, LaneHello: u.hello,
+		LaneRenew: u.renew}
 	if u.opt.Register != nil {
 		all[LaneIdentities] = u.sendIdentities
 	}
@@ -354,7 +368,8 @@ type rest struct {
 
 // work runs one lane.
 func (u *Uplink) work(ctx context.Context, name Lane, next step) {
-	for tries := 0; ctx.Err() == nil; {
+	var back Backoff
+	for ctx.Err() == nil {
 		r, err := next(ctx)
 		if ctx.Err() != nil {
 			return
@@ -364,7 +379,7 @@ func (u *Uplink) work(ctx context.Context, name Lane, next step) {
 			return
 		}
 		if err == nil {
-			tries = 0
+			back.Reset()
 			u.well(name)
 			if !r.now {
 				u.wait(ctx, r)
@@ -373,15 +388,19 @@ func (u *Uplink) work(ctx context.Context, name Lane, next step) {
 		}
 		var p *progress
 		if errors.As(err, &p) {
-			tries = 0 // a bad line that carries something is tried again soon
+			back.Reset() // a bad line that carries something is tried again soon
 		}
-		tries++
 		u.fail(name, err)
+		u.heedEnd(name, err)
 		if errors.Is(err, ErrStopped) { // until a hello says that a person has agreed, or central holds something else
 			u.wait(ctx, rest{wake: [2]<-chan struct{}{u.nudge}})
 			continue
 		}
-		u.wait(ctx, rest{after: u.pause(err, tries), wake: r.wake})
+		pause := rest{after: u.pause(err, &back), wake: r.wake}
+		if slotOf(err) > 0 {
+			pause.wake = [2]<-chan struct{}{} // central has said when, and others have their slots
+		}
+		u.wait(ctx, pause)
 	}
 }
 
@@ -400,25 +419,27 @@ func (u *Uplink) wait(ctx context.Context, r rest) {
 	}
 }
 
-// pause is how long a lane waits after a failure: a random part of a bound that doubles
-// up to the cap, so that a country's terminals do not come back at one moment. What
-// central asked for is waited in full.
-func (u *Uplink) pause(err error, tries int) time.Duration {
-	bound := min(retryBase<<min(tries-1, 20), u.opt.RetryCap)
-	d := time.Duration(u.opt.Rand() * float64(bound))
-	var r *refused
-	if errors.As(err, &r) {
-		d = max(d, r.after)
-	}
+// pause is how long a lane waits after a failure.
+func (u *Uplink) pause(err error, back *Backoff) time.Duration {
+	d := back.Next(slotOf(err), u.opt.RetryCap, u.opt.Rand())
 	var e *wire.Error
 	if errors.As(err, &e) && (e.Kind == wire.KindBadRequest || e.Kind == wire.KindUpgrade) {
 		d = max(d, refusedHold)
 	}
-	return max(d, time.Millisecond)
+	return d
 }
 
 // errDone ends a lane that has nothing left to do.
 var errDone = errors.New("done")
+
+// slotOf is after how much time central said to come back, 0 for no word of it.
+func slotOf(err error) time.Duration {
+	var r *refused
+	if errors.As(err, &r) {
+		return r.after
+	}
+	return 0
+}
 
 // progress is a failure after something was gained.
 type progress struct{ error }
@@ -479,7 +500,7 @@ func faultCode(err error) string {
 		return stopCode(e.Stop)
 	case errors.Is(err, ErrStopped):
 		return CodeStopped
-	case errors.Is(err, ErrSignature), errors.Is(err, ErrOldSnapshot), errors.Is(err, ErrBlock):
+	case errors.Is(err, ErrSignature), errors.Is(err, ErrOldSnapshot), errors.Is(err, ErrPolicy), errors.Is(err, ErrBlock):
 		return CodeSignature
 	case errors.Is(err, ErrStore):
 		return CodeStore
@@ -503,6 +524,8 @@ func refusalCode(k wire.Kind) string {
 		return CodeBusy
 	case wire.KindFork:
 		return CodeStopped
+	case wire.KindExpired:
+		return CodeNotCentral
 	}
 	return CodeRefused
 }
@@ -551,15 +574,21 @@ func (u *Uplink) Floor() time.Time {
 	return u.floor
 }
 
-// tlsTime is when certificates are looked at. A board without a battery boots in the
-// past, and central's certificate would not have begun.
-func (u *Uplink) tlsTime() time.Time {
+// tlsTime is when certificates are looked at, and whether it is a clock's: the device's
+// own where it is not behind what central has signed, and not so far ahead of it that
+// nothing but a broken clock explains it. A board without a battery boots in 1970, and its
+// stored clock may be weeks back. What is not believed is the floor alone.
+func (u *Uplink) tlsTime() (at time.Time, believed bool) {
 	now, floor := u.opt.Now(), u.Floor()
-	if now.Before(floor) {
-		return floor
+	if now.Before(floor) || !floor.IsZero() && now.After(floor.AddDate(maxAhead, 0, 0)) {
+		return floor, false
 	}
-	return now
+	return now, true
 }
+
+// maxAhead is how many years a clock may be ahead of the newest signed time: more than
+// central's certificate lives, so that one who was off for longer is not refused by it.
+const maxAhead = 3
 
 // Status tells how the link is now.
 func (u *Uplink) Status() Status {
@@ -581,9 +610,16 @@ func (u *Uplink) Status() Status {
 	if err := errors.Join(err1, err2, err3, err4); err != nil && u.faults[LaneJournal].Code == "" {
 		s.Faults = append(s.Faults, Fault{Code: CodeStore, Lane: LaneJournal, Text: clip(err.Error(), 400), At: u.opt.Now(), Tries: 1})
 	}
-	order := []Lane{LaneEnrol, LaneClaims, LaneHolds, LaneTake, LaneJournal, LaneFeed, LaneFiles, LanePeppers, LaneIdentities, LaneHello}
+	order := []Lane{LaneEnrol, LaneClaims, LaneHolds, LaneTake, LaneJournal, LaneFeed, LaneFiles, LanePeppers, LaneIdentities, LaneRenew, LaneHello}
 	slices.SortFunc(s.Faults, func(a, b Fault) int { return slices.Index(order, a.Lane) - slices.Index(order, b.Lane) })
 	return s
+}
+
+// Refused is Status.Refused alone.
+func (u *Uplink) Refused() string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.refused
 }
 
 // hello tells central how the terminal is, and hears what central has of it.
@@ -603,12 +639,16 @@ func (u *Uplink) hello(ctx context.Context) (rest, error) {
 			faults = append(faults, f.Code+"-"+string(f.Lane))
 		}
 	}
+	signed, err := u.opt.Ledger.AckedNote(ctx)
+	if err != nil {
+		return rest{}, err
+	}
 	u.count++
 	stop, _ := stops(s.Refused)
 	asked := u.opt.Now()
 	message := wire.Hello{Protocol: wire.Protocol, Program: u.opt.Program, Head: head, Snapshot: s.Snapshot, Feed: s.Feed, Unsent: s.Unsent,
 		DeviceTime: wire.FormatTime(asked), DiskFree: free, Faults: faults,
-		Stopped: stop, Run: u.run, Count: u.count}
+		Stopped: stop, Acked: signed, Trust: u.me().file.Trust, Run: u.run, Count: u.count}
 	var a wire.HelloAnswer
 	if err := u.client().post(ctx, wire.PathHello, message, &a); err != nil {
 		return rest{}, err
@@ -623,6 +663,7 @@ func (u *Uplink) hello(ctx context.Context) (rest, error) {
 		return rest{}, err
 	}
 	u.meet()
+	u.hearTrust(a.Trust)
 	if a.Recover > 0 {
 		u.agree(a.Recover)
 	}

@@ -45,6 +45,10 @@ const (
 	PathPeppers  = "/v1/peppers/" // GET PathPeppers+block id -> PepperAnswer
 	PathPieces   = "/v1/pieces/"  // GET PathPieces+SHA256 of the descriptor -> its text
 
+	// HeaderRequest names a request, in 1 to 64 bytes of the terminal's choice; the answer to
+	// it carries the same.
+	HeaderRequest = "Grattoir-Request"
+
 	// SnapshotQuery after PathSnapshot asks for the text that names descriptors. A central
 	// that has none ignores it, and gives the text that names none.
 	SnapshotQuery = "?text=2"
@@ -92,6 +96,11 @@ type Hello struct {
 	Faults     []string `json:"faults"`    // codes of what does not work now
 	// Stopped is why the terminal pays nothing until a person has looked, "" for nothing.
 	Stopped Stop `json:"stopped,omitempty"`
+	// Acked is the newest acknowledgement that the terminal holds, as central signed it, ""
+	// for none: a central that was put back to an earlier state knows by it what it lost.
+	Acked string `json:"acked,omitempty"`
+	// Trust is the Mark of whom the terminal believes, "" before it has heard of any.
+	Trust string `json:"trust,omitempty"`
 	// Run is the random name of the program since its start, 32 hexadecimal digits, and
 	// Count how often it has said hello: a run that comes back after another one was heard
 	// means that two devices have this terminal's name. "" from a program that tells none.
@@ -132,6 +141,8 @@ type HelloAnswer struct {
 	// Region is where the terminal stands, "" for nowhere in particular. Blocks that were
 	// delivered there are the next it wants after those of its own packs.
 	Region string `json:"region,omitempty"`
+	// Trust is the Mark of whom terminals are to believe: PathTrust tells them.
+	Trust string `json:"trust,omitempty"`
 	// Recover is the journal epoch that a person has agreed to, 0 for none: the terminal
 	// reads its own journal again and goes on in that epoch.
 	Recover int64 `json:"recover,omitempty"`
@@ -244,6 +255,7 @@ const (
 	KindBadRequest Kind = "bad-request" // never repeat it as it is
 	KindTooLarge   Kind = "too-large"   // send less
 	KindForbidden  Kind = "forbidden"   // certificate unknown, revoked or suspended
+	KindExpired    Kind = "expired"     // the certificate has ended: renew it, PathRenew
 	KindBadCode    Kind = "bad-code"    // enrolment code unknown, used or expired
 	KindBehind     Kind = "behind"      // Acked says where the journal goes on
 	KindFork       Kind = "fork"        // same number, other bytes: a person is needed
@@ -349,16 +361,17 @@ func parseBlock(line string, version int) (b Block, err error) {
 
 // Snapshot is what central publishes to all terminals, signed whole. Its version only rises.
 type Snapshot struct {
-	Version int64
-	Issued  time.Time
-	Blocks  []Block
+	Version  int64
+	Issued   time.Time
+	Blocks   []Block
+	Policies []PolicyFile
 }
 
-// Text is the canonical text that is signed: version 2 where a block's descriptor is
-// named, version 1 where none is.
+// Text is the canonical text that is signed: version 2 where a block's descriptor or a
+// policy is named, version 1 where none is.
 func (s Snapshot) Text() string {
 	version := 1
-	if slices.ContainsFunc(s.Blocks, func(b Block) bool { return b.Pieces != "" }) {
+	if len(s.Policies) > 0 || slices.ContainsFunc(s.Blocks, func(b Block) bool { return b.Pieces != "" }) {
 		version = 2
 	}
 	var b strings.Builder
@@ -366,12 +379,14 @@ func (s Snapshot) Text() string {
 	for _, x := range s.Blocks {
 		b.WriteString(x.line(version))
 	}
+	b.WriteString(policyLines(s.Policies))
 	return b.String()
 }
 
-// WithoutPieces is the snapshot as terminals read it that know no descriptors.
+// WithoutPieces is the snapshot as terminals read it that know neither descriptors nor
+// policies in it.
 func (s Snapshot) WithoutPieces() Snapshot {
-	s.Blocks = slices.Clone(s.Blocks)
+	s.Blocks, s.Policies = slices.Clone(s.Blocks), nil
 	for i := range s.Blocks {
 		s.Blocks[i].Pieces = ""
 	}
@@ -397,8 +412,11 @@ func ParseSnapshot(text string) (Snapshot, error) {
 	if s.Issued, err = ParseTime(issued); err != nil {
 		return s, fmt.Errorf("snapshot: %w: %w", ErrText, err)
 	}
-	if n != len(lines)-5 {
+	if n < 0 || n > len(lines)-5 {
 		return s, fmt.Errorf("snapshot: %w: %d blocks announced", ErrText, n)
+	}
+	if s.Policies, err = parsePolicies(lines[4+n : len(lines)-1]); err != nil {
+		return s, fmt.Errorf("snapshot: %w: %w", ErrText, err)
 	}
 	for i := range n {
 		x, err := parseBlock(lines[4+i], format)

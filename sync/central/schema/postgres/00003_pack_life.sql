@@ -66,3 +66,13 @@ CREATE TABLE IF NOT EXISTS conflict_acts(
 );
 
 ALTER TABLE acks ADD COLUMN IF NOT EXISTS signature TEXT NOT NULL DEFAULT '';
+
+CREATE TABLE IF NOT EXISTS policies(
+  sha256 TEXT NOT NULL PRIMARY KEY,
+  version TEXT NOT NULL,
+  valid_from TEXT NOT NULL,
+  valid_to TEXT NOT NULL,
+  signed TEXT NOT NULL,
+  operator TEXT NOT NULL,
+  published TEXT NOT NULL
+);

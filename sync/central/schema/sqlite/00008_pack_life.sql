@@ -76,3 +76,14 @@ CREATE TABLE conflict_acts(
 -- The device's signature over the head that was acknowledged, base64: half of the proof of
 -- what a terminal sent.
 ALTER TABLE acks ADD COLUMN signature TEXT NOT NULL DEFAULT '';
+
+-- Signed policies, as they were published. Versions only rise.
+CREATE TABLE policies(
+  sha256 TEXT NOT NULL PRIMARY KEY,
+  version TEXT NOT NULL,
+  valid_from TEXT NOT NULL,            -- YYYY-MM-DD
+  valid_to TEXT NOT NULL,              -- '' for no end
+  signed TEXT NOT NULL,                -- the file
+  operator TEXT NOT NULL,
+  published TEXT NOT NULL
+) STRICT, WITHOUT ROWID;

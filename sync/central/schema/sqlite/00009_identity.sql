@@ -11,6 +11,8 @@ ALTER TABLE terminals ADD COLUMN recover_epoch INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE terminals ADD COLUMN runs TEXT NOT NULL DEFAULT '[]';
 -- Public half of the key that renews a certificate after its end, PKIX, P-256.
 ALTER TABLE terminals ADD COLUMN renewal_key BLOB;
+-- The mark of whom the terminal believes, as it last told.
+ALTER TABLE terminals ADD COLUMN trust TEXT NOT NULL DEFAULT '';
 
 -- Certificates that are good until they expire. A new enrolment removes the earlier ones.
 CREATE TABLE certificates(
@@ -45,3 +47,26 @@ CREATE TABLE revocations(
   at TEXT NOT NULL
 ) STRICT;
 INSERT INTO counters(name, value) VALUES('revocations', 0);
+
+-- Who these tables are: the folder has the same name, so that an empty or another
+-- database is not taken for them. One row.
+CREATE TABLE centrals(
+  id TEXT NOT NULL PRIMARY KEY,
+  made TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Each time that these tables were put back from a backup.
+CREATE TABLE restores(
+  at TEXT NOT NULL PRIMARY KEY,
+  made TEXT NOT NULL                   -- when the backup was
+) STRICT, WITHOUT ROWID;
+
+-- What this central has signed for and does not hold any more, until it came again: its
+-- tables were put back. note is its own acknowledgement, as the terminal showed it.
+CREATE TABLE losses(
+  terminal TEXT NOT NULL PRIMARY KEY,
+  epoch INTEGER NOT NULL,
+  seq INTEGER NOT NULL,
+  note TEXT NOT NULL,
+  noticed TEXT NOT NULL
+) STRICT, WITHOUT ROWID;

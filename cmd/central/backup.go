@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"grattoir/cmd/internal/cli"
+	"grattoir/sync/central"
+)
+
+func backupCommand() *cobra.Command {
+	var f folder
+	cmd := &cobra.Command{
+		Use:   "backup DIR",
+		Short: "Copy central into a new folder, while it serves",
+		Long: `Copy central's tables as they are at one moment, its keys and its blocks into a new folder, while
+it serves. The tables become a SQLite file whichever database they lie in, and can be restored
+into either. The folder holds central's private keys: keep it like them. A list with the hash of
+each file is written last, so that a backup that was cut is none.`,
+		Example: `  central backup /backup/2026-11-30 --data /srv/central`,
+		Args:    cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
+				b, err := c.Backup(ctx, args[0])
+				return b, func(w io.Writer) error { return printBackup(w, args[0], "holds", b) }, err
+			})
+		},
+	}
+	f.flags(cmd)
+	return cmd
+}
+
+func printBackup(w io.Writer, dir, what string, b central.Backed) error {
+	var size int64
+	for _, x := range b.Files {
+		size += x.Size
+	}
+	_, err := fmt.Fprintf(w, "%s %s central %s of %s: %d files, %d bytes\n", dir, what, b.Central[:min(8, len(b.Central))], when(b.Made), len(b.Files), size)
+	return err
+}
+
+func restoreCommand() *cobra.Command {
+	var data, database string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "restore DIR --data NEW",
+		Short: "Make central again from a backup, in a new folder",
+		Long: `Make central's folder from a backup, after each file was held against its hash, and its tables in a
+SQLite file there, or in the empty PostgreSQL that --database names. The central that was lost must never
+run again beside it. Terminals send again by themselves what was acknowledged since the backup; what
+operations did since (packs, suspensions, enrolments) has to be done again.`,
+		Example: `  central restore /backup/2026-11-30 --data /srv/central-new
+  central restore /backup/2026-11-30 --data /srv/central-new --database 'postgres://central@/grattoir?host=/var/run/postgresql'`,
+		Args: cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if data == "" {
+				return cli.Usagef("--data is needed: the new folder\nTry: %s --help", cmd.CommandPath())
+			}
+			b, err := central.Restore(cmd.Context(), args[0], central.Options{Dir: data, Database: database})
+			if errors.Is(err, central.ErrRefused) {
+				return cli.Exit(cli.Refused, err)
+			}
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return cli.JSON(cmd.OutOrStdout(), b)
+			}
+			return printBackup(cmd.OutOrStdout(), data, "is", b)
+		},
+	}
+	cmd.Flags().StringVar(&data, "data", "", "the new `folder` of central")
+	cmd.Flags().StringVar(&database, "database", "", "an empty PostgreSQL as a `URL`; without it a SQLite file in the folder")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the answer as JSON")
+	return cmd
+}

@@ -1,0 +1,271 @@
+package central
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"grattoir/sync/wire"
+)
+
+// TestSlotsComeEvenlyAndWhoeverKeepsItsSlotIsServed: a lane that is flooded refuses each
+// terminal at most once, and serves all in little more than its work takes.
+func TestSlotsComeEvenlyAndWhoeverKeepsItsSlotIsServed(t *testing.T) {
+	const width, terminals = 8, 5000
+	const work = 20 * time.Millisecond // 400 a second
+	synctest.Test(t, func(t *testing.T) {
+		l := newLane(width)
+		var mu sync.Mutex
+		refused, worst, slots := 0, 0, map[time.Duration]int{}
+		began := time.Now()
+		var all sync.WaitGroup
+		for i := range terminals {
+			all.Go(func() {
+				name := strconv.Itoa(i)
+				for tries := 0; ; tries++ {
+					leave, err := l.enter(context.Background(), name, time.Now)
+					if err == nil {
+						time.Sleep(work) // fake time
+						leave()
+						return
+					}
+					var late *later
+					if !errors.As(err, &late) {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					refused, worst = refused+1, max(worst, tries+1)
+					slots[time.Since(began)+late.after]++
+					mu.Unlock()
+					time.Sleep(late.after + time.Duration(i%50)*10*time.Millisecond)
+				}
+			})
+		}
+		all.Wait()
+		took := time.Since(began)
+		t.Logf("%d terminals at once, %d refused, at most %d times, all served in %v", terminals, refused, worst, took)
+		if worst != 1 || refused < terminals/2 {
+			t.Errorf("%d refused, one of them %d times", refused, worst)
+		}
+		if least := terminals * work / width; took > least*13/10 {
+			t.Errorf("all were served in %v, the work alone takes %v", took, least)
+		}
+		for at, n := range slots {
+			if n > 400 {
+				t.Errorf("%d terminals have their slot at %v", n, at)
+			}
+		}
+	})
+}
+
+func TestSlotIsKeptByWhoeverComesEarlyAndForgottenAfterIt(t *testing.T) {
+	a := NewAdmission(1)
+	a.work = time.Second
+	now := noon
+	come := func(name string, verdict Verdict, after time.Duration) {
+		t.Helper()
+		if v, d := a.Arrive(name, now); v != verdict || d != after {
+			t.Errorf("%s at %v: %v after %v, want %v after %v", name, now.Sub(noon), v, d, verdict, after)
+		}
+	}
+	come("a", Serve, 0)
+	for i := range 4 { // as many as are served in three seconds, and one
+		come(fmt.Sprint("w", i), Wait, 0)
+	}
+	come("b", Refuse, 4*time.Second)
+	come("c", Refuse, 6*time.Second) // 4 and a slot's length
+	now = now.Add(time.Second)
+	come("b", Refuse, 3*time.Second)
+	now = now.Add(3 * time.Second)
+	come("d", Refuse, 4*time.Second) // without a slot the queue is full; its slot is behind the others
+	come("b", Wait, 0)
+	come("b", Refuse, 6*time.Second) // once
+	a.Leave()
+	a.Leave()
+	now = now.Add(time.Hour)
+	come("c", Wait, 0)
+	a.forget(now)
+	if len(a.slots) != 0 {
+		t.Errorf("slots of an hour ago: %v", a.slots)
+	}
+}
+
+func TestAdmissionIsBounded(t *testing.T) {
+	a := NewAdmission(1)
+	a.work = time.Microsecond
+	for i := range maxQueue * 2 {
+		a.Arrive(strconv.Itoa(i), noon)
+	}
+	if a.waiting > maxQueue {
+		t.Errorf("%d wait", a.waiting)
+	}
+	a.work = time.Hour
+	for i := range 50 {
+		if v, after := a.Arrive(fmt.Sprint("x", i), noon); v != Refuse || after > maxSlot {
+			t.Fatalf("%v after %v", v, after)
+		}
+	}
+	if len(a.slots) > maxQueue {
+		t.Errorf("%d slots", len(a.slots))
+	}
+}
+
+// TestFullLaneKeepsNoOtherWaiting: the journal's lane is held up, its queue is full, and
+// hello, feed and blocks are answered; whoever waited is served in the end, and whoever
+// left the queue left its place.
+func TestFullLaneKeepsNoOtherWaiting(t *testing.T) {
+	w := &world{clock: &clock{at: noon}}
+	w.Central = openCentral(t, Options{Dir: t.TempDir(), Now: w.clock.now, Width: 1})
+	w.dial = servePipes(t, w.Central)
+	one, two := w.enrolled(t, "T-1"), w.enrolled(t, "T-2")
+	held, free := make(chan struct{}), make(chan struct{})
+	w.committed = sync.OnceFunc(func() { close(held); <-free })
+	one.record(t, "test", struct{}{})
+	two.record(t, "test", struct{}{})
+	first, second := make(chan *wire.Error, 1), make(chan *wire.Error, 1)
+	go func() { first <- post(t, one.client, wire.PathJournal, one.upload(t, 1, 1), new(any)) }()
+	<-held
+	w.lanes.journal.mu.Lock()
+	w.lanes.journal.adm.work = 3 * time.Second // so that one may wait
+	w.lanes.journal.mu.Unlock()
+	go func() { second <- post(t, two.client, wire.PathJournal, two.upload(t, 1, 1), new(any)) }()
+	waitFor(t, func() bool { return w.waiting() == 1 })
+	gone, leave := context.WithCancel(t.Context())
+	w.lanes.journal.mu.Lock()
+	w.lanes.journal.adm.work = time.Second // and another
+	w.lanes.journal.mu.Unlock()
+	left := make(chan error, 1)
+	go func() { _, err := w.lanes.journal.enter(gone, "T-3", w.clock.now); left <- err }()
+	waitFor(t, func() bool { return w.waiting() == 2 })
+	leave()
+	if err := <-left; !errors.Is(err, context.Canceled) || w.waiting() != 1 {
+		t.Errorf("left the queue with %v, %d wait", err, w.waiting())
+	}
+	w.lanes.journal.mu.Lock()
+	w.lanes.journal.adm.work = time.Minute
+	w.lanes.journal.mu.Unlock()
+	resp, err := two.client.Post("https://central"+wire.PathJournal, "application/json", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after, err := strconv.Atoi(resp.Header.Get("Retry-After")); err != nil || after < 30 || resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("status %d, Retry-After %q", resp.StatusCode, resp.Header.Get("Retry-After"))
+	}
+	wantKind(t, readAnswer(t, resp, nil), wire.KindBusy)
+	if e := post(t, two.client, wire.PathHello, wire.Hello{Protocol: 1}, new(any)); e != nil {
+		t.Error(e)
+	}
+	if items := two.feed(t, 0); len(items) != 0 {
+		t.Error(items)
+	}
+	close(free)
+	if e1, e2 := <-first, <-second; e1 != nil || e2 != nil {
+		t.Errorf("%v %v", e1, e2)
+	}
+}
+
+func (w *world) waiting() int {
+	w.lanes.journal.mu.Lock()
+	defer w.lanes.journal.mu.Unlock()
+	return len(w.lanes.journal.queue)
+}
+
+// waitFor yields until something is so.
+func waitFor(t *testing.T, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !so(); {
+		if time.Now().After(end) {
+			t.Fatal("it does not come about")
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+// TestItemWakesThosePollsAloneThatItIsFor: the others ask the tables nothing.
+func TestItemWakesThosePollsAloneThatItIsFor(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"T-1", "T-2"} {
+		if _, err := w.AddTerminal(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Deliver(t.Context(), "00399", 10, 10, "T-1"); err != nil { // all hear of packs
+		t.Fatal(err)
+	}
+	if got, err := w.concerns(t.Context(), "T-2", w.feed.last()-1); err != nil || !got {
+		t.Errorf("everyone's: %v %v", got, err)
+	}
+	from := w.feed.last()
+	if err := w.fill(t, 1, "T-1"); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"T-1": true, "T-2": false} {
+		if got, err := w.concerns(t.Context(), name, from); err != nil || got != want {
+			t.Errorf("%s: %v %v", name, got, err)
+		}
+		if got, err := w.concerns(t.Context(), name, w.feed.last()); err != nil || got {
+			t.Errorf("%s has heard it: %v %v", name, got, err)
+		}
+	}
+	// Far more items than are remembered at once.
+	for i := range 3 {
+		if err := w.fill(t, maxAudiences, "T-2"); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	if got, err := w.concerns(t.Context(), "T-1", w.feed.last()-1); err != nil || got {
+		t.Errorf("T-1, of T-2's: %v %v", got, err)
+	}
+	if got, err := w.concerns(t.Context(), "T-1", from); err != nil || !got {
+		t.Errorf("T-1 was away: %v %v", got, err)
+	}
+	if n := len(w.heard.items); n > maxAudiences {
+		t.Errorf("%d remembered", n)
+	}
+}
+
+// fill adds items for a terminal.
+func (w *world) fill(t testing.TB, n int, terminal string) error {
+	t.Helper()
+	newest := int64(0)
+	tx, err := w.store.(*sqliteStore).write.Begin()
+	if err != nil {
+		return err
+	}
+	for range n {
+		if newest, err = addFeed(t.Context(), tx, terminal, w.now(), wire.FeedItem{Kind: "test"}); err != nil {
+			return errors.Join(err, tx.Rollback())
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	w.feed.ring(newest)
+	return nil
+}
+
+func TestPollsAboveTheBoundAreAnsweredAtOnce(t *testing.T) {
+	l := newLanes(1)
+	l.polls.Store(maxPolls)
+	if wait, end := l.poll(time.Minute); wait != 0 {
+		t.Errorf("held for %v", wait)
+	} else {
+		end()
+	}
+	l.polls.Store(maxPolls - 1)
+	if wait, end := l.poll(time.Minute); wait != time.Minute {
+		t.Errorf("held for %v", wait)
+	} else {
+		end()
+	}
+	if n := l.polls.Load(); n != maxPolls-1 {
+		t.Errorf("%d polls are counted", n)
+	}
+}

@@ -1,0 +1,179 @@
+package central
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"grattoir/sync/wire"
+	"grattoir/validate/policy"
+)
+
+// Policy is a signed policy that terminals get by the snapshot.
+type Policy struct {
+	Version   string    `json:"version"`
+	ValidFrom string    `json:"valid_from"`
+	ValidTo   string    `json:"valid_to"` // "" for no end
+	SHA256    string    `json:"sha256"`   // of the file
+	Size      int64     `json:"size"`     // bytes
+	SignedBy  []string  `json:"signed_by"`
+	Operator  string    `json:"operator"`
+	Published time.Time `json:"published"`
+}
+
+// PublishPolicy lists a signed policy in a new snapshot, by which every terminal gets it.
+// A trusted seal key must have signed it, and its version must be newer than all before:
+// terminals pay by the newest whose days hold, so a lower one would never be in force on
+// a day that is still to come. The same file again changes nothing. Errors include ErrRefused.
+func (c *Central) PublishPolicy(ctx context.Context, signed []byte, operator string) (Policy, error) {
+	fail := func(err error) (Policy, error) { return Policy{}, fmt.Errorf("publish the policy: %w", err) }
+	if operator == "" || len(operator) > 64 {
+		return fail(fmt.Errorf("%w: an act needs the name of its operator, at most 64 bytes", ErrRefused))
+	}
+	p, err := c.readPolicy(signed)
+	if err != nil {
+		return fail(err)
+	}
+	p.Operator, p.Published = operator, c.opt.Now().UTC().Truncate(time.Millisecond)
+	err = c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if _, err := hold(ctx, tx, snapshotsIssued); err != nil {
+			return err
+		}
+		known, err := listPolicies(ctx, tx)
+		if err != nil {
+			return err
+		}
+		for _, k := range known {
+			switch {
+			case k.SHA256 == p.SHA256:
+				p = k.Policy
+				return nil
+			case !policy.Newer(p.Version, k.Version):
+				return fmt.Errorf("%w: its version %s is not newer than %s, which is published: versions only rise", ErrRefused, p.Version, k.Version)
+			}
+		}
+		if _, err := tx.ExecContext(ctx, "INSERT INTO policies(sha256, version, valid_from, valid_to, signed, operator, published) VALUES($1, $2, $3, $4, $5, $6, $7)",
+			p.SHA256, p.Version, p.ValidFrom, p.ValidTo, string(signed), p.Operator, wire.FormatTime(p.Published)); err != nil {
+			return err
+		}
+		return c.relist(ctx, tx)
+	})
+	if err != nil {
+		return fail(err)
+	}
+	c.opt.Log.Info("policy published", "version", p.Version, "from", p.ValidFrom, "to", p.ValidTo, "operator", operator)
+	return p, nil
+}
+
+// readPolicy verifies a signed policy under the seal keys that terminals trust.
+func (c *Central) readPolicy(signed []byte) (Policy, error) {
+	if len(signed) > policy.MaxText {
+		return Policy{}, fmt.Errorf("%w: %d bytes, at most %d: it is no policy", ErrRefused, len(signed), policy.MaxText)
+	}
+	ring, err := c.keyRing()
+	if err != nil {
+		return Policy{}, err
+	}
+	text, by, err := ring.Open(signed)
+	if err != nil {
+		return Policy{}, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	p, err := policy.Parse(text)
+	if err != nil {
+		return Policy{}, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	sum := sha256.Sum256(signed)
+	out := Policy{Version: p.Version, ValidFrom: p.ValidFrom.String(), SHA256: hex.EncodeToString(sum[:]), Size: int64(len(signed)), SignedBy: by}
+	if !p.ValidTo.IsZero() {
+		out.ValidTo = p.ValidTo.String()
+	}
+	return out, nil
+}
+
+// storedPolicy is a policy with its file.
+type storedPolicy struct {
+	Policy
+	signed string
+}
+
+// listPolicies are all that were published, the newest version first.
+func listPolicies(ctx context.Context, q querier) ([]storedPolicy, error) {
+	var list []storedPolicy
+	err := eachRow(ctx, q, "SELECT sha256, version, valid_from, valid_to, signed, operator, published FROM policies", func(row scanner) error {
+		var p storedPolicy
+		var published string
+		err := row.Scan(&p.SHA256, &p.Version, &p.ValidFrom, &p.ValidTo, &p.signed, &p.Operator, &published)
+		if err == nil {
+			p.Published, err = wire.ParseTime(published)
+		}
+		p.Size = int64(len(p.signed))
+		list = append(list, p)
+		return err
+	})
+	slices.SortFunc(list, func(a, b storedPolicy) int {
+		switch {
+		case policy.Newer(a.Version, b.Version):
+			return -1
+		case policy.Newer(b.Version, a.Version):
+			return 1
+		}
+		return cmp.Compare(a.SHA256, b.SHA256)
+	})
+	return list, err
+}
+
+// Policies lists what was published, the newest version first, with whose keys signed it.
+func (c *Central) Policies(ctx context.Context) ([]Policy, error) {
+	stored, err := listPolicies(ctx, c.store.reader())
+	if err != nil {
+		return nil, err
+	}
+	list := []Policy{}
+	for _, s := range stored {
+		if read, err := c.readPolicy([]byte(s.signed)); err == nil { // a key may have ended since
+			s.SignedBy = read.SignedBy
+		} else {
+			s.SignedBy = []string{}
+		}
+		list = append(list, s.Policy)
+	}
+	return list, nil
+}
+
+// listedPolicies are those of the snapshot: the newest versions, in their order.
+func listedPolicies(ctx context.Context, q querier) ([]wire.PolicyFile, error) {
+	stored, err := listPolicies(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	var list []wire.PolicyFile
+	for _, s := range stored[:min(len(stored), wire.MaxPolicies)] {
+		list = append(list, wire.PolicyFile{SHA256: s.SHA256, Size: s.Size})
+	}
+	return list, nil
+}
+
+// servePolicy gives a signed policy by its hash.
+func (c *Central) servePolicy(w http.ResponseWriter, r *http.Request, _ caller) {
+	sum := r.PathValue("sha256")
+	var signed string
+	err := c.store.reader().QueryRowContext(r.Context(), "SELECT signed FROM policies WHERE sha256 = $1", plain(sum)).Scan(&signed)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = wireError(wire.KindNotFound, "no policy %.64s is published", sum)
+	}
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("ETag", `"`+sum+`"`)
+	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(signed))
+}

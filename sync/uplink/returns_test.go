@@ -1,0 +1,183 @@
+package uplink
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"grattoir/sync/central"
+)
+
+// restartable is the real central on a port of the loopback, over TLS, that can be killed
+// with every connection at once and started again on the same folder and port.
+type restartable struct {
+	dir    string
+	addr   string
+	c      *central.Central
+	server *http.Server
+	done   sync.WaitGroup
+	open   atomic.Int64 // connections
+	busy   atomic.Int64 // answers with 503
+}
+
+func (r *restartable) start(t *testing.T) {
+	t.Helper()
+	var err error
+	if r.c, err = central.Open(t.Context(), central.Options{Dir: r.dir, Hosts: []string{"central.test"}, AllowanceClaims: 500}); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", r.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.addr = l.Addr().String()
+	api := r.c.API()
+	r.server = &http.Server{ErrorLog: log.New(io.Discard, "", 0), Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		api.ServeHTTP(&statusCount{w, &r.busy}, q)
+	}), ConnState: func(_ net.Conn, s http.ConnState) {
+		switch s {
+		case http.StateNew:
+			r.open.Add(1)
+		case http.StateClosed:
+			r.open.Add(-1)
+		}
+	}}
+	r.done.Go(func() { _ = r.server.Serve(tls.NewListener(l, r.c.TLSConfig())) })
+}
+
+type statusCount struct {
+	http.ResponseWriter
+	busy *atomic.Int64
+}
+
+func (s *statusCount) WriteHeader(status int) {
+	if status == http.StatusServiceUnavailable {
+		s.busy.Add(1)
+	}
+	s.ResponseWriter.WriteHeader(status)
+}
+
+// kill ends every connection at once, whatever it is doing, and the program with it.
+func (r *restartable) kill(t *testing.T) {
+	t.Helper()
+	_ = r.server.Close()
+	r.done.Wait()
+	if err := r.c.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFleetReturnsAfterItsConnectionsWereDroppedAtOnce: central is killed under load, with
+// all connections, and comes back, twice. Every terminal comes back by itself, and every
+// entry is there once. The whole run, GRATTOIR_DAY=whole, has 2 000 connections of 1 000
+// terminals: two files for each, and as many for their far ends, so a limit of 5 000.
+func TestFleetReturnsAfterItsConnectionsWereDroppedAtOnce(t *testing.T) {
+	terminals := 60
+	if os.Getenv("GRATTOIR_DAY") == "whole" || os.Getenv("GRATTOIR_SOAK") == "1" {
+		terminals = 1000
+	}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < uint64(5*terminals) {
+		t.Fatalf("%d files may be open, this test needs %d: raise it with ulimit -n; %v", limit.Cur, 5*terminals, err)
+	}
+	dir := t.TempDir()
+	r := &restartable{dir: filepath.Join(dir, "central"), addr: "127.0.0.1:0"}
+	r.start(t)
+	moved := make(chan struct{}, 1)
+	var papers []*paper
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	t.Cleanup(func() { stop(); running.Wait(); r.kill(t) })
+	for i := range terminals {
+		name := fmt.Sprintf("T-%04d", i)
+		p := newPaper(name, func() { signal(moved) })
+		papers = append(papers, p)
+		code, err := r.c.AddTerminal(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := Enrol(t.Context(), EnrolOptions{URL: "https://central.test", Code: code.Code, Dir: filepath.Join(dir, name),
+			Dial: func(ctx context.Context, network, _ string) (net.Conn, error) { return net.Dial(network, r.addr) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := New(Options{Identity: id, URL: "https://central.test", Ledger: p, Blocks: BlockStore{Dir: filepath.Join(dir, name, "manifests"), Quota: 1 << 20}, RetryCap: 2 * time.Second,
+			Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, network, r.addr)
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		running.Go(func() { _ = u.Run(ctx) })
+	}
+	record := func() {
+		for _, p := range papers {
+			p.record(t, 2)
+		}
+	}
+	record()
+	connections := int64(2 * terminals)
+	for round := range 3 {
+		if round > 0 {
+			dropped := r.open.Load()
+			record()
+			r.kill(t) // under load
+			r.open.Store(0)
+			record()
+			r.start(t)
+			t.Logf("%d connections dropped at once", dropped)
+		}
+		began := time.Now()
+		settle(t, moved, papers, func() bool { return r.open.Load() >= connections })
+		connections = int64(terminals) // lanes share them when they come back one by one
+		t.Logf("all are back and up to date after %v, %d refused so far", time.Since(began).Round(time.Millisecond), r.busy.Load())
+	}
+	var entries, kept int
+	if err := r.c.Reader().QueryRowContext(t.Context(), "SELECT count(*), count(DISTINCT hash) FROM entries").Scan(&entries, &kept); err != nil {
+		t.Fatal(err)
+	}
+	if want := terminals * 10; entries != want || kept != want {
+		t.Errorf("central holds %d entries, %d of them different, want %d", entries, kept, want)
+	}
+	if refused := r.busy.Load(); refused > int64(6*terminals) {
+		t.Errorf("%d refusals for %d terminals in three rounds", refused, terminals)
+	}
+}
+
+// settle waits until every terminal has nothing unsent and something more is so.
+func settle(t *testing.T, moved <-chan struct{}, papers []*paper, more func() bool) {
+	t.Helper()
+	limit := time.After(4 * time.Minute)
+	look := time.NewTicker(50 * time.Millisecond)
+	defer look.Stop()
+	for {
+		behind := 0
+		for _, p := range papers {
+			p.mu.Lock()
+			if int(p.acked.Seq) < len(p.lines) {
+				behind++
+			}
+			p.mu.Unlock()
+		}
+		if behind == 0 && more() {
+			return
+		}
+		select {
+		case <-moved:
+		case <-look.C:
+		case <-limit:
+			t.Fatalf("%d of %d terminals are behind", behind, len(papers))
+		}
+	}
+}
