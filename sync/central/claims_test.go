@@ -253,6 +253,9 @@ func testGivenBackApprovalFreesTheTicket(t *testing.T, w *world) {
 		wantState(t, a.ask(t, back), wire.ClaimReturned, "")
 	}
 	wantState(t, a.ask(t, request(own)), wire.ClaimReturned, "")
+	if n := w.count(t, "SELECT count(*) FROM reservations"); n != 0 {
+		t.Fatalf("%d tickets are kept from everybody by a claim that was given back", n)
+	}
 	never := request(a.wanted(t, won, 0xa2, 0))
 	never.Return = true
 	wantState(t, a.ask(t, never), wire.ClaimReturned, "")

@@ -119,7 +119,18 @@ func testAcceptedReversalOpensTheTicketsNextRoundOnBothSides(t *testing.T, w *wo
 			t.Fatalf("decided twice: %v", err)
 		}
 		d.sync(t)
-		d.sync(t) // the answer's own entry goes up, and the feed brings nothing new
+		d.sync(t)       // the answer's own entry goes up, and the feed brings nothing new
+		if round == 0 { // another program takes the open round without asking
+			rogue := w.enrolled(t, "T-9")
+			body := rogue.claim(t, won)
+			body.Round = 1
+			rogue.record(t, ledger.KindClaim, rogue.sealed(t, body, won.code.Secret()))
+			w.exec(t, "UPDATE packs SET owner = 'T-9'")
+			_, up := rogue.send(t, 1, 1)
+			wantException(t, up, 1, wire.NoRight)
+			w.exec(t, "UPDATE packs SET owner = 'T-1'")
+			w.exec(t, "DELETE FROM conflicts")
+		}
 		if n, err := d.book.Round(t.Context(), d.key(won)); err != nil || n != round+1 {
 			t.Fatalf("round %d after %d reversals: %v", n, round+1, err)
 		}

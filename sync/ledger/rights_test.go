@@ -181,6 +181,12 @@ func TestHeldTicketIsNeverAgainPaidByTheOwnerAlone(t *testing.T) {
 	if acks, _, err := l.HoldsWaiting(ctx, 10); err != nil || len(acks) != 0 {
 		t.Fatalf("told again: %+v %v", acks, err)
 	}
+	if err := l.ApplyFeed(ctx, holdOf(c, 4), 4); err != nil { // asked anew, at another owner epoch
+		t.Fatal(err)
+	}
+	if acks, _, err := l.HoldsWaiting(ctx, 10); err != nil || len(acks) != 1 || acks[0].Hold != 4 {
+		t.Fatalf("not told of the second: %+v %v", acks, err)
+	}
 	record(t, l, granted(t, l, c))
 }
 
