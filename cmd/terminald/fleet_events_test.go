@@ -1,0 +1,481 @@
+package main
+
+import (
+	"encoding/hex"
+	"fmt"
+	mathrand "math/rand/v2"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"grattoir/device/terminal"
+	"grattoir/device/terminal/terminaltest"
+	"grattoir/validate"
+)
+
+// event is something that happens again and again, at random moments, to each shop or to
+// the whole country. What it needs of chance it takes from dice of its own: a new event
+// moves none of the others.
+type event struct {
+	name    string
+	every   time.Duration // on average
+	country bool          // to the fleet, with no shop
+	trouble bool          // rare in a calm fleet
+	do      func(f *fleet, s *outlet, d *mathrand.Rand)
+}
+
+// events is all that happens. One more is a line here and a function.
+var events = []event{
+	{name: "customer", every: 150 * time.Second, do: (*fleet).customer},
+	{name: "stranger", every: 30 * time.Minute, do: (*fleet).stranger},
+	{name: "twice", every: 3 * time.Hour, do: (*fleet).twice},
+	{name: "same again", every: 50 * time.Minute, do: (*fleet).sameAgain},
+	{name: "reversal", every: 2 * time.Hour, do: (*fleet).reversal},
+	{name: "decision", every: 15 * time.Minute, country: true, do: (*fleet).decision},
+	{name: "delivery", every: 4 * time.Hour, do: (*fleet).delivery},
+	{name: "closing", every: 2 * time.Hour, do: (*fleet).shopCloses},
+	{name: "paper out", every: 6 * time.Hour, do: (*fleet).paperOut},
+	{name: "day ends", every: 8 * time.Hour, do: (*fleet).dayEnds},
+
+	{name: "link down", every: 3 * time.Hour, trouble: true, do: (*fleet).linkDown},
+	{name: "link rough", every: 2 * time.Hour, trouble: true, do: (*fleet).linkRough},
+	{name: "link cut", every: 90 * time.Minute, trouble: true, do: (*fleet).linkCut},
+	{name: "power cut", every: 3 * time.Hour, trouble: true, do: (*fleet).powerCut},
+	{name: "power cut at a step", every: 3 * time.Hour, trouble: true, do: (*fleet).powerCutAtStep},
+	{name: "restart", every: 6 * time.Hour, trouble: true, do: (*fleet).restart},
+	{name: "clock set", every: 2 * time.Hour, trouble: true, do: (*fleet).clockSet},
+	{name: "old card", every: 40 * time.Hour, trouble: true, do: (*fleet).oldCard},
+	{name: "suspension", every: 80 * time.Hour, trouble: true, do: (*fleet).suspension},
+	{name: "central down", every: 2 * time.Hour, country: true, trouble: true, do: (*fleet).centralDown},
+	{name: "country cut off", every: 5 * time.Hour, country: true, trouble: true, do: (*fleet).countryCutOff},
+}
+
+// calmer is how much rarer trouble is in the standard fleet.
+const calmer = 8
+
+// plan has every event begin.
+func (f *fleet) plan(calm bool) {
+	for _, e := range events {
+		if e.trouble && calm {
+			e.every *= calmer
+		}
+		if f.plant.rush && slices.Contains([]string{"customer", "stranger"}, e.name) {
+			e.every /= 8
+		}
+		if e.country {
+			f.recur(e, nil)
+			continue
+		}
+		for _, s := range f.shops {
+			f.recur(e, s)
+		}
+	}
+	f.recurring(2*time.Minute, f.look)
+	f.recurring(time.Hour, func() { f.look(); f.audit() })
+	for at, act := range f.plant.at {
+		f.after(at, func() { act(f) })
+	}
+}
+
+func (f *fleet) recurring(every time.Duration, do func()) {
+	var again func()
+	again = func() { do(); f.after(every, again) }
+	f.after(every, again)
+}
+
+// recur has an event happen after a random time, and again after that.
+func (f *fleet) recur(e event, s *outlet) {
+	name := e.name
+	if s != nil {
+		name += " " + s.name
+	}
+	d := f.dice(name)
+	var again func()
+	gap := func() time.Duration { return time.Duration(d.ExpFloat64()*float64(e.every)) + time.Second }
+	again = func() {
+		e.do(f, s, d)
+		f.after(gap(), again)
+	}
+	f.after(gap(), again)
+}
+
+func minutes(d *mathrand.Rand, low, high float64) time.Duration {
+	return time.Duration((low + d.Float64()*(high-low)) * float64(time.Minute))
+}
+
+// customer buys a ticket, scratches it and shows it.
+func (f *fleet) customer(s *outlet, d *mathrand.Rand) {
+	if l := s.sellOne(d); l != nil {
+		s.serve(l)
+	}
+}
+
+// sellOne hands a ticket over the counter, nil when the shop has none or is shut.
+func (s *outlet) sellOne(d *mathrand.Rand) *lot {
+	if s.on == nil || len(s.fresh) == 0 {
+		return nil
+	}
+	i := d.IntN(len(s.fresh))
+	l := s.fresh[i]
+	s.fresh = slices.Delete(s.fresh, i, i+1)
+	l.at = s
+	return l
+}
+
+// stranger bought his ticket elsewhere; later he goes where he bought it, whatever he was told.
+func (f *fleet) stranger(s *outlet, d *mathrand.Rand) {
+	home := f.shops[d.IntN(len(f.shops))]
+	if home == s {
+		return
+	}
+	l := home.sellOne(d)
+	if l == nil {
+		return
+	}
+	s.serve(l)
+	f.after(minutes(d, 5, 90), func() { home.serve(l) })
+}
+
+// twice is a ticket and its copy, at two counters within seconds.
+func (f *fleet) twice(s *outlet, d *mathrand.Rand) {
+	l := s.sellOne(d)
+	if l == nil {
+		return
+	}
+	other := f.shops[d.IntN(len(f.shops))]
+	f.after(time.Duration(d.IntN(3000))*time.Millisecond, func() { other.serve(l) })
+	f.after(time.Duration(d.IntN(3000))*time.Millisecond, func() { s.serve(l) })
+}
+
+// sameAgain is a ticket that was shown before.
+func (f *fleet) sameAgain(s *outlet, d *mathrand.Rand) {
+	for range 5 {
+		list := f.lots[s.packs[d.IntN(len(s.packs))]]
+		if l := list[d.IntN(len(list))]; l.at != nil {
+			s.serve(l)
+			return
+		}
+	}
+}
+
+// serve has a customer show a ticket at a counter: the clerk scans it, and pays when the
+// screen says so. Whoever finds somebody at the counter goes away.
+func (s *outlet) serve(l *lot) {
+	p := s.on
+	if p == nil || p.dead.Load() {
+		return
+	}
+	select {
+	case s.desk <- struct{}{}:
+	default:
+		return
+	}
+	s.f.spawn(func() {
+		defer func() { <-s.desk }()
+		p.attend(l)
+	})
+}
+
+func (p *life) attend(l *lot) {
+	f, s := p.shop.f, p.shop
+	d := deed{key: ticketRound{l.pack, l.code.Number, 0}, shop: s.name, call: time.Now()}
+	v := p.counter.Check(f.ctx, terminal.Scan{Text: l.code.Digits(), Entered: validate.Scanned})
+	if p.dead.Load() {
+		return // nobody has seen it
+	}
+	first := v.Verdict
+	if v.Verdict.Outcome == validate.Pay {
+		var err error
+		if v, err = p.counter.Pay(f.ctx, v.ID, terminal.Confirmed{Cash: true}); err != nil && !p.dead.Load() {
+			f.breach(0, "%s: %v: %v", s.name, l.code, err)
+			return
+		}
+		time.Sleep(time.Millisecond) // nobody reads faster; the power may have gone
+	}
+	if p.dead.Load() {
+		return // the journal tells at the next start
+	}
+	f.note(s.name, "pack %d ticket %03d: %s", l.pack, l.code.Number, v.Verdict.Reason)
+	d.end = time.Now()
+	f.judge(s, l, first, v, d)
+	if v.Stage == terminal.Paid {
+		d.paid, d.key.round = true, v.Receipt.Round
+		f.count("paid")
+		f.truth.paid(s, d, *v.Receipt)
+	} else if paid := v.Verdict.Paid; paid != nil {
+		d.by = paid.Terminal
+		f.truth.mu.Lock()
+		f.truth.deeds = append(f.truth.deeds, d)
+		f.truth.mu.Unlock()
+	}
+}
+
+// judge holds a verdict against what is true of a ticket (invariant 10: by true time), and
+// counts what strangers were told.
+func (f *fleet) judge(s *outlet, l *lot, first validate.Verdict, v terminal.View, d deed) {
+	const slack = 2 * time.Minute // an answer is on its way for so long at most
+	over := f.over(l, d.call.Add(-slack)) && f.over(l, d.end.Add(slack))
+	open := !f.over(l, d.call.Add(-slack)) && !f.over(l, d.end.Add(slack))
+	switch r := v.Verdict.Reason; {
+	case r == validate.ClaimPeriodOver && open:
+		f.breach(10, "%s: the claim period of pack %d was called over too soon", s.name, l.pack)
+	case v.Stage == terminal.Paid && over:
+		f.breach(10, "%s: a ticket of pack %d was paid after its claim period", s.name, l.pack)
+	case r == validate.NotAWinner && l.tier > 0, v.Stage == terminal.Paid && int64(v.Receipt.Amount) != int64(l.amount),
+		r == validate.NotAuthentic, r == validate.ManifestDamaged:
+		f.breach(0, "%s: %v of tier %d: %s", s.name, l.code, l.tier, r)
+	}
+	if l.tier == 0 || l.at == s || l.amount > f.limits().ShopLimit || open == over || over {
+		return
+	}
+	switch first.Reason {
+	case validate.AlreadyPaidHere, validate.AlreadyPaidElsewhere, validate.TerminalSuspended:
+		return // told what is so
+	}
+	t := &f.truth
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.foreign++
+	if v.Stage != terminal.Paid {
+		t.referred++
+		t.reasons[v.Verdict.Reason]++
+	}
+}
+
+// reversal asks for one of the newest payments to be taken back.
+func (f *fleet) reversal(s *outlet, d *mathrand.Rand) {
+	p := s.on
+	if p == nil || p.dead.Load() {
+		return
+	}
+	list, err := p.book.Last(f.ctx, 5)
+	f.must(err)
+	if len(list) == 0 {
+		return
+	}
+	r := list[d.IntN(len(list))]
+	var id [16]byte
+	for i := range id {
+		id[i] = byte(d.Uint32())
+	}
+	_, err = (&behindCounter{journal: journal{Ledger: p.book}, p: p}).RequestReversal(f.ctx,
+		validate.Reversal{ID: hex.EncodeToString(id[:]), Number: r.Number, Reason: validate.PaidByMistake, Operator: "marie", Manager: "odile"})
+	f.note(s.name, "asks to take back %v: %t", r.Number, err == nil)
+}
+
+// decision is central's about the oldest of the reversals that it was asked for.
+func (f *fleet) decision(_ *outlet, d *mathrand.Rand) {
+	if f.central == nil {
+		return
+	}
+	list, err := f.central.Reversals(f.ctx, false)
+	f.must(err)
+	if len(list) == 0 {
+		return
+	}
+	r := list[0]
+	var n validate.EntryNumber
+	_, err = fmt.Sscanf(r.Number, "%d-%d", &n.Epoch, &n.Seq)
+	f.must(err)
+	accepted := d.IntN(4) > 0
+	_, err = f.central.Decide(f.ctx, r.Terminal, n, accepted, "")
+	if err != nil { // what was never credited cannot be taken back
+		_, err = f.central.Decide(f.ctx, r.Terminal, n, false, "")
+		f.must(err)
+		accepted = false
+	}
+	f.note("central", "reversal of %s %v: %t", r.Terminal, r.Number, accepted)
+	if accepted {
+		f.count("reversals")
+		f.truth.mu.Lock()
+		// It reaches the counters some time between now and the end.
+		f.truth.deeds = append(f.truth.deeds, deed{key: ticketRound{f.blockPack(r.Block, r.Pack), r.Ticket, r.Round}, shop: r.Terminal, call: time.Now(), end: f.until.Add(24 * time.Hour), freed: true})
+		f.truth.mu.Unlock()
+	}
+}
+
+// delivery brings a pack, which goes on sale some time later.
+func (f *fleet) delivery(s *outlet, d *mathrand.Rand) {
+	pack := f.nextPack
+	if f.central == nil || pack > uint32(6*f.size+8) {
+		return
+	}
+	f.nextPack++
+	code, number := packOf(pack)
+	if _, err := f.central.Deliver(f.ctx, code, number, number, s.name); err != nil {
+		f.note(s.name, "no pack may be delivered") // it is suspended
+		return
+	}
+	f.note(s.name, "pack %d is delivered", pack)
+	f.after(minutes(d, 1, 30), func() {
+		if f.central == nil {
+			return
+		}
+		if _, err := f.central.Activate(f.ctx, code, number, number); err != nil {
+			f.note(s.name, "pack %d cannot be activated", pack)
+			return
+		}
+		f.count("packs")
+		s.packs = append(s.packs, pack)
+		s.sell(pack)
+	})
+}
+
+// shopCloses for the night, but for every fourth, a station's; some have their machine on
+// again before the morning.
+func (f *fleet) shopCloses(s *outlet, d *mathrand.Rand) {
+	if s.on == nil || s.night {
+		return
+	}
+	s.shut = true
+	if d.IntN(3) == 0 {
+		s.cutPower() // by the switch at the wall
+	} else {
+		s.off()
+	}
+	f.count("closings")
+	f.after(minutes(d, 90, 540), func() { s.shut = false; s.back() })
+}
+
+// back gives a machine its power, unless it has it, or the shop is shut.
+func (s *outlet) back() {
+	if s.on == nil && !s.shut {
+		s.power()
+	}
+}
+
+func (f *fleet) paperOut(s *outlet, d *mathrand.Rand) {
+	p := s.on
+	if p == nil {
+		return
+	}
+	p.printer.Break(terminaltest.PaperOut())
+	f.after(minutes(d, 1, 10), func() { p.printer.Break(nil) })
+}
+
+// dayEnds is the Z of a day.
+func (f *fleet) dayEnds(s *outlet, _ *mathrand.Rand) {
+	if p := s.on; p != nil && !p.dead.Load() {
+		_, err := (&behindCounter{journal: journal{Ledger: p.book}, p: p}).Z(f.ctx, validate.DayClosing, "marie")
+		f.note(s.name, "Z: %t", err == nil)
+	}
+}
+
+func (f *fleet) linkDown(s *outlet, d *mathrand.Rand) {
+	long := minutes(d, 1, 90)
+	f.note(s.name, "the link is down for %v", long.Round(time.Second))
+	f.count("links down")
+	f.roads.partition(s.name, long)
+}
+
+func (f *fleet) linkRough(s *outlet, d *mathrand.Rand) { f.roads.spoil(s.name, minutes(d, 5, 60)) }
+
+func (f *fleet) linkCut(s *outlet, _ *mathrand.Rand) { f.roads.cut(s.name) }
+
+func (f *fleet) powerCut(s *outlet, d *mathrand.Rand) {
+	if s.on == nil {
+		return
+	}
+	f.count("power cuts")
+	s.cutPower()
+	f.after(minutes(d, 0.1, 20), s.back)
+}
+
+// powerCutAtStep takes the power at a step of the next act, so close to it as no moment is.
+func (f *fleet) powerCutAtStep(s *outlet, d *mathrand.Rand) {
+	steps := []string{"opened", "shown", "recorded", "paid-shown", "sending", "sent", "marked"}
+	s.cutAt.Store(steps[d.IntN(len(steps))])
+	f.recurringUntil(time.Minute, func() bool {
+		if s.on == nil || !s.on.dead.Load() {
+			return s.cutAt.Load() != "" // it has not come to that step yet
+		}
+		s.off()
+		f.after(minutes(d, 0.1, 20), s.back)
+		return false
+	})
+}
+
+func (f *fleet) recurringUntil(every time.Duration, on func() bool) {
+	f.after(every, func() {
+		if on() {
+			f.recurringUntil(every, on)
+		}
+	})
+}
+
+func (f *fleet) restart(s *outlet, d *mathrand.Rand) {
+	if s.on == nil {
+		return
+	}
+	s.off()
+	f.after(minutes(d, 0.1, 5), s.back)
+}
+
+// clockSet sets the device's clock: a board without a battery, a hand, a false server.
+func (f *fleet) clockSet(s *outlet, d *mathrand.Rand) {
+	if f.plant.setClocks {
+		d.IntN(2)
+		return
+	}
+	const day = 24 * time.Hour
+	shifts := []time.Duration{0, -30 * 365 * day, 20 * 365 * day, -14 * day, 40 * day, 3 * time.Minute, -3 * time.Minute, -time.Second}
+	s.shift = shifts[d.IntN(len(shifts))]
+}
+
+// oldCard puts an earlier copy of the card back: somebody clones it, and later it is used.
+func (f *fleet) oldCard(s *outlet, d *mathrand.Rand) {
+	if s.on == nil || s.spare != "" {
+		return
+	}
+	s.cutPower()
+	s.spare = filepath.Join(f.dir, s.name+".spare")
+	f.must(copyFiles(s.dir, s.spare))
+	s.power()
+	f.after(minutes(d, 20, 120), func() { s.useOldCard() })
+}
+
+func (s *outlet) useOldCard() {
+	s.cutPower()
+	s.f.note(s.name, "an older copy of the card is put in")
+	s.f.count("old cards")
+	dir := filepath.Join(s.f.dir, fmt.Sprintf("%s.old%d", s.name, s.lives))
+	s.f.must(copyFiles(s.spare, dir))
+	s.dir = dir
+	s.stale = true
+	s.f.truth.forget(s)
+	s.power()
+}
+
+func (f *fleet) suspension(s *outlet, _ *mathrand.Rand) {
+	if f.central == nil {
+		return
+	}
+	f.note(s.name, "is suspended")
+	f.must(f.central.Suspend(f.ctx, s.name, "stolen"))
+	f.count("suspensions")
+}
+
+func (f *fleet) centralDown(_ *outlet, d *mathrand.Rand) {
+	if f.central == nil {
+		return
+	}
+	f.note("central", "the power goes")
+	f.count("central down")
+	f.stopCentral()
+	f.after(minutes(d, 0.05, 15), f.centralBack)
+}
+
+func (f *fleet) centralBack() {
+	if f.central != nil {
+		return
+	}
+	f.startCentral()
+	f.note("central", "is back")
+	f.look()
+	f.audit()
+}
+
+func (f *fleet) countryCutOff(_ *outlet, d *mathrand.Rand) {
+	f.count("country cut off")
+	f.roads.partition("", minutes(d, 1, 28))
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestFleetPaysEachTicketOnceWhateverHappens simulates an evening and a night of a country's
+// shops, with the invariants of research/sync.md 4.5 checked throughout. A run follows from
+// its seed alone.
+//
+// Among the package's tests it is a small country; make test plays 40 seeds of 20 shops for
+// 8 hours beside them, with GRATTOIR_FLEET=whole, and make soak 1 000.
+func TestFleetPaysEachTicketOnceWhateverHappens(t *testing.T) {
+	was := debug.SetGCPercent(400) // a run keeps little and makes much
+	t.Cleanup(func() { debug.SetGCPercent(was) })
+	seeds, size := fleetRuns()
+	for _, seed := range seeds {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, seed, size, plant{})
+				f.evening()
+				f.report()
+			})
+		})
+	}
+}
+
+// fleetRuns are the seeds to play, and how much of a country.
+func fleetRuns() (seeds []uint64, size fleetSize) {
+	size = fleetSize{shops: 20, hours: 8}
+	mode := os.Getenv("GRATTOIR_FLEET")
+	count := 40
+	switch n, err := strconv.ParseUint(mode, 10, 64); {
+	case err == nil:
+		return []uint64{n}, size
+	case os.Getenv("GRATTOIR_SOAK") != "" && !raceEnabled:
+		count = 1000
+	case mode != "whole":
+		count, size = 2, fleetSize{shops: 4, hours: 1.5}
+	}
+	for n := range uint64(count) {
+		seeds = append(seeds, n)
+	}
+	return seeds, size
+}
+
+// replayHint is the one command that plays the run again.
+func (f *fleet) replayHint() string {
+	if f.plant.name != "" {
+		return "planted: " + f.plant.name
+	}
+	return fmt.Sprintf("play it again with: GRATTOIR_FLEET=%d go test ./cmd/terminald -v -run TestFleetPaysEachTicketOnceWhateverHappens", f.seed)
+}
+
+// evening plays the whole time, then ends every trouble and waits for what must follow
+// (invariant 11): every entry acknowledged.
+func (f *fleet) evening() {
+	f.play()
+	f.still = true
+	f.note("fleet", "every trouble ends")
+	for _, end := range f.atEnd {
+		end()
+	}
+	f.roads.mend()
+	f.centralBack()
+	for _, s := range f.shops {
+		if s.on != nil && s.on.dead.Load() {
+			s.off()
+		}
+		s.shut, s.shift = false, 0
+		s.back()
+		s.cutAt.Store("")
+		s.on.printer.Break(nil)
+	}
+	f.settle(30 * time.Minute)
+	f.look()
+	f.audit()
+	f.linearize()
+	for _, s := range f.shops {
+		s.off()
+	}
+	f.until = time.Now()
+	time.Sleep(30 * time.Minute) // late repetitions arrive
+	f.actors.Wait()
+	f.stopCentral()
+}
+
+// settle waits until central has acknowledged everything of every shop that it talks to.
+func (f *fleet) settle(most time.Duration) {
+	limit := time.Now().Add(most)
+	for _, s := range f.shops {
+		for {
+			acked, err := s.on.book.Acked(f.ctx)
+			f.must(err)
+			st := s.on.way.up.Status()
+			if acked.Seq == s.on.book.Head().Seq || st.Suspended() {
+				break
+			}
+			if time.Now().After(limit) {
+				f.breach(11, "%s: %v after the last trouble %d of %d entries are acknowledged: %+v", s.name, most, acked.Seq, s.on.book.Head().Seq, st.Faults)
+				break
+			}
+			time.Sleep(10 * time.Second)
+		}
+	}
+}
+
+// report tells what broke, and how the evening was.
+func (f *fleet) report() {
+	f.t.Helper()
+	for i, b := range f.broken {
+		if i == 10 {
+			f.t.Errorf("and %d more", len(f.broken)-i)
+			break
+		}
+		f.t.Errorf("invariant %d, %s: %s", b.invariant, b.at.UTC().Format("15:04:05"), b.words)
+	}
+	if f.t.Failed() {
+		f.t.Logf("%s\n%s", f.replayHint(), f.tail(40))
+	}
+	f.t.Log(f.summary())
+	if path := os.Getenv("GRATTOIR_FLEET_HISTORY"); path != "" {
+		f.must(os.WriteFile(path, []byte(f.tail(len(f.history))), 0o600))
+	}
+}
+
+func (f *fleet) summary() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "history %s: %d requests, %d lost, %d twice; ", f.hash(), f.roads.requests, f.roads.lost, f.roads.twice)
+	for _, what := range slices.Sorted(maps.Keys(f.counts)) {
+		fmt.Fprintf(&b, "%d %s, ", f.counts[what], what)
+	}
+	t := &f.truth
+	fmt.Fprintf(&b, "%d of %d genuine foreign tickets referred %v", t.referred, t.foreign, t.reasons)
+	return b.String()
+}
+
+// TestFleetRunsOfOneSeedAreIdentical compares two runs, act by act.
+func TestFleetRunsOfOneSeedAreIdentical(t *testing.T) {
+	t.Parallel()
+	var first *fleet
+	for range 2 {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet(t, 5, fleetSize{shops: 3, hours: 1.5}, plant{})
+			f.evening()
+			if first == nil {
+				first = f
+				return
+			}
+			if first.hash() != f.hash() {
+				t.Errorf("two runs of a seed have the histories %s and %s: %s", first.hash(), f.hash(), firstDifference(first.sorted(), f.sorted()))
+			}
+			if f.counts["paid"] < 10 {
+				t.Errorf("a quiet evening proves nothing: %s", f.summary())
+			}
+		})
+	}
+}
+
+func firstDifference(a, b []told) string {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return fmt.Sprintf("%v %s: %q and %v %s: %q", a[i].at, a[i].who, a[i].words, b[i].at, b[i].who, b[i].words)
+		}
+	}
+	return fmt.Sprintf("%d acts and %d", len(a), len(b))
+}
