@@ -419,7 +419,7 @@ func (f *fleet) clockSet(s *outlet, d *mathrand.Rand) {
 	}
 	const day = 24 * time.Hour
 	shifts := []time.Duration{0, -30 * 365 * day, 20 * 365 * day, -14 * day, 40 * day, 3 * time.Minute, -3 * time.Minute, -time.Second}
-	s.shift = shifts[d.IntN(len(shifts))]
+	s.shift.Store(int64(shifts[d.IntN(len(shifts))]))
 }
 
 // oldCard puts an earlier copy of the card back: somebody clones it, and later it is used.
@@ -441,8 +441,7 @@ func (s *outlet) useOldCard() {
 	dir := filepath.Join(s.f.dir, fmt.Sprintf("%s.old%d", s.name, s.lives))
 	s.f.must(copyFiles(s.spare, dir))
 	s.dir = dir
-	s.stale = true
-	s.f.truth.forget(s)
+	s.f.truth.forget(s, true)
 	s.power()
 }
 

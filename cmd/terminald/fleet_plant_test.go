@@ -116,7 +116,7 @@ func plants() []plant {
 		{name: "the device's clock decides", invariant: 10, setClocks: true, rush: true, trusted: func(p *life) func() time.Time { return p.shop.clock },
 			at: map[time.Duration]func(*fleet){time.Second: func(f *fleet) {
 				for _, s := range f.shops {
-					s.shift = 40 * 24 * time.Hour
+					s.shift.Store(int64(40 * 24 * time.Hour))
 				}
 			}}},
 		{name: "a lane that sleeps for ever", invariant: 11, link: func(_ *life, book uplink.Ledger) uplink.Ledger { return deaf{book} }},
@@ -176,7 +176,7 @@ func useCard(f *fleet) {
 	f.roads.partition(s.name, time.Hour)
 	s.cutPower()
 	s.dir = s.spare
-	f.truth.forget(s)
+	f.truth.forget(s, false)
 	s.shut = false
 	s.power()
 }

@@ -155,10 +155,10 @@ func (r *roads) fate(name, path string) fate {
 	r.requests++
 	d := dice(r.f.seed, fmt.Sprint("road ", key, " ", r.sent[key]))
 	chance := 0.004
-	if !r.f.still && time.Now().Before(r.rough[name]) {
+	if !r.f.still.Load() && time.Now().Before(r.rough[name]) {
 		chance = 0.08
 	}
-	if r.f.still {
+	if r.f.still.Load() {
 		chance = 0
 	}
 	ms := func(low, high float64) time.Duration {

@@ -29,15 +29,15 @@ type outlet struct {
 	desk  chan struct{} // one customer at a time
 	dir   string        // the card's files
 	lives int
-	shift time.Duration // of the device's clock
-	on    *life         // nil while the machine is off
-	shut  bool          // by its opening hours
-	night bool          // it never is
-	cutAt atomic.Value  // the step at which the power goes, "" for none
-	packs []uint32      // delivered here and on sale
-	fresh []*lot        // of them, not sold yet
-	spare string        // an older copy of the card, "" for none
-	stale bool          // an older copy was put in: its journal is behind
+	shift atomic.Int64 // of the device's clock, in ns
+	on    *life        // nil while the machine is off
+	shut  bool         // by its opening hours
+	night bool         // it never is
+	cutAt atomic.Value // the step at which the power goes, "" for none
+	packs []uint32     // delivered here and on sale
+	fresh []*lot       // of them, not sold yet
+	spare string       // an older copy of the card, "" for none
+	stale bool         // an older copy was put in: its journal is behind
 }
 
 // life is one life of the terminal's program.
@@ -97,7 +97,9 @@ func (s *outlet) config() configs.Terminal {
 }
 
 // clock is the device's: it is set wrong at times, while the monotonic clock goes on.
-func (s *outlet) clock() time.Time { return deviceTime(time.Now(), time.Since(s.f.began), s.shift) }
+func (s *outlet) clock() time.Time {
+	return deviceTime(time.Now(), time.Since(s.f.began), time.Duration(s.shift.Load()))
+}
 
 // deviceTime is a time that shows something wrong and carries a true monotonic reading, as
 // after a clock was set. No function of package time makes one, and a bubble's own times

@@ -45,6 +45,8 @@ func fleetRuns() (seeds []uint64, size fleetSize) {
 		return []uint64{n}, size
 	case os.Getenv("GRATTOIR_SOAK") != "" && !raceEnabled:
 		count = 1000
+	case mode != "whole" && raceEnabled:
+		count, size = 1, fleetSize{shops: 4, hours: 1}
 	case mode != "whole":
 		count, size = 2, fleetSize{shops: 4, hours: 1.5}
 	}
@@ -66,7 +68,7 @@ func (f *fleet) replayHint() string {
 // (invariant 11): every entry acknowledged.
 func (f *fleet) evening() {
 	f.play()
-	f.still = true
+	f.still.Store(true)
 	f.note("fleet", "every trouble ends")
 	for _, end := range f.atEnd {
 		end()
@@ -77,7 +79,8 @@ func (f *fleet) evening() {
 		if s.on != nil && s.on.dead.Load() {
 			s.off()
 		}
-		s.shut, s.shift = false, 0
+		s.shut = false
+		s.shift.Store(0)
 		s.back()
 		s.cutAt.Store("")
 		s.on.printer.Break(nil)

@@ -171,10 +171,12 @@ func (t *truth) ended(s *outlet, p *life) {
 	t.ends[s.name] = p.head
 }
 
-// forget is called before an older copy of a card is put in.
-func (t *truth) forget(s *outlet) {
+// forget is called before an older copy of a card is put in. Known means that the observer
+// excuses what such a card cannot know.
+func (t *truth) forget(s *outlet, known bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	s.stale = known
 	delete(t.ends, s.name)
 }
 

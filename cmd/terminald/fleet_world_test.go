@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,7 +47,7 @@ type fleet struct {
 	until time.Time
 	dir   string
 	plant plant
-	still bool // faults have ended
+	still atomic.Bool // faults have ended
 	atEnd []func()
 
 	roads    *roads
