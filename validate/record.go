@@ -52,6 +52,7 @@ type Claim struct {
 	Tier       int
 	Amount     money.Amount
 	Currency   string
+	Right      Right  // by which it is paid: RightGrant where central allowed this very id, else the owner's
 	OwnerEpoch int64  // the pack owner's epoch that gave the right to pay
 	Policy     string // version of the policy that allowed it
 	Operator   string

@@ -262,7 +262,7 @@ func (j journal) Z(ctx context.Context, kind validate.ClosingKind, operator stri
 	return j.Ledger.Z(ctx, kind, ledger.Ending{Operator: operator})
 }
 
-func (p paper) Print(_ context.Context, r validate.Receipt, _ func(*terminal.Fault)) (validate.PrintState, error) {
+func (p paper) Print(_ context.Context, r validate.Receipt, _ bool, _ func(*terminal.Fault)) (validate.PrintState, error) {
 	slip, err := p.stationery.Receipt(r)
 	if err != nil {
 		return validate.Held, err

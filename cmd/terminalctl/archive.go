@@ -58,7 +58,7 @@ the archive was made.`,
 			}
 			countersigned := "countersigned by central"
 			if !a.Central {
-				countersigned = "NOT countersigned by central: make it again once central has answered"
+				countersigned = "NOT countersigned by central: the terminal's own signature holds; where there is a central, make it again once it has answered"
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: year %d, entries %s to %s, %s\nsha256 %s\n", a.File, a.Year, a.From, a.To, countersigned, a.SHA256)
 			return err

@@ -184,6 +184,7 @@ func (d *simDesk) run(ctx context.Context, in io.Reader) error {
 	defer console.close()
 	d.say("scanner %s\nprinter %s\n", d.devices.Scanner.Path(), d.devices.Printer.Path())
 	working.Go(func() { d.collect(ctx) })
+	working.Go(func() { d.watchDrawer(ctx) })
 	played := make(chan error, 1)
 	if d.opt.script != "" {
 		if err := d.play(ctx, &working, d.opt.script, played); err != nil {
@@ -238,6 +239,17 @@ func (d *simDesk) report(err error, done string) {
 		return
 	}
 	fmt.Fprintln(os.Stderr, done)
+}
+
+// watchDrawer tells when the drawer is opened.
+func (d *simDesk) watchDrawer(ctx context.Context) {
+	for {
+		p, err := d.devices.Printer.NextPulse(ctx)
+		if err != nil {
+			return
+		}
+		d.say("the drawer opens: pin %d, %v\n", 2+3*p.Pin, p.On)
+	}
 }
 
 // collect prints the slips as they come out. A picture is whole before its slip is shown.

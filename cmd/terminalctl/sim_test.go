@@ -105,6 +105,10 @@ func TestSimScansTypedCodesShowsSlipsAndDrawsThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.sees("Gagné 20 €")
+	if _, err := paper.WriteString("\x1bp\x01\x32\xff"); err != nil {
+		t.Fatal(err)
+	}
+	r.sees("the drawer opens: pin 5, 100ms")
 	r.typeLine(":show")
 	r.sees("printer: in order")
 	r.typeLine(":png " + filepath.Join(r.dir, "named.png"))

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"image"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"time"
 
 	"grattoir/cmd/internal/pins"
@@ -16,6 +18,7 @@ import (
 	"grattoir/device/printer"
 	"grattoir/device/scanner"
 	"grattoir/device/terminal"
+	"grattoir/validate"
 	"grattoir/validate/ticket"
 )
 
@@ -46,6 +49,36 @@ func makeDevices(c configs.Terminal, board *gpio.Board, layouts func() []ticket.
 		return devices{}, err
 	}
 	return devices{logo: logo, paper: printer.New(sheet, log), profile: sheet.Profile, glass: scanner.New(glass, log)}, nil
+}
+
+// tornMark is a file that is there while a slip is printed that no entry of the ledger
+// speaks of as being printed: that of a closing.
+type tornMark string
+
+func tornIn(data string) tornMark { return tornMark(filepath.Join(data, "closing-slip")) }
+
+func (m tornMark) set() error { return os.WriteFile(string(m), nil, 0o600) }
+
+// found says that the last run ended inside such a slip, once.
+func (m tornMark) found() bool { return os.Remove(string(m)) == nil }
+
+// desk is the printer as the counter has it.
+type desk struct {
+	printer.Desk
+	torn tornMark
+}
+
+// PrintClosing prints the slip of a closing. A program that is killed meanwhile leaves the
+// mark, and the next one cuts the torn piece off.
+func (d desk) PrintClosing(ctx context.Context, c validate.Closing) (validate.PrintState, error) {
+	if err := d.torn.set(); err != nil {
+		d.Log.Warn("should the program be killed while this slip is printed, its piece will hang on the next one", "err", err)
+	}
+	state, err := d.Desk.PrintClosing(ctx, c)
+	if state != validate.Unknown {
+		d.torn.found()
+	}
+	return state, err
 }
 
 // printerActs are what a technician does about a stuck printer; a fault of the printer is

@@ -184,6 +184,11 @@ func (p *life) attend(l *lot) {
 		return // nobody has seen it
 	}
 	first := v.Verdict
+	if v.CanAsk() {
+		if v = p.ask(v); p.dead.Load() {
+			return
+		}
+	}
 	if v.Verdict.Outcome == validate.Pay {
 		var err error
 		if v, err = p.counter.Pay(f.ctx, v.ID, terminal.Confirmed{Cash: true}); err != nil && !p.dead.Load() {
@@ -208,6 +213,37 @@ func (p *life) attend(l *lot) {
 		f.truth.deeds = append(f.truth.deeds, d)
 		f.truth.mu.Unlock()
 	}
+}
+
+// ask has central asked, and waits for its word as long as a player does.
+func (p *life) ask(v terminal.View) terminal.View {
+	f := p.shop.f
+	f.count("asked")
+	v, err := p.counter.Ask(f.ctx, v.ID)
+	if err != nil {
+		f.breach(0, "%s: asking: %v", p.shop.name, err)
+		return v
+	}
+	patience := time.NewTimer(30 * time.Second)
+	defer patience.Stop()
+	for v.Verdict.Reason == validate.WaitingForCentral {
+		state, changed := p.counter.State()
+		if state.View.ID == v.ID {
+			if v = state.View; v.Verdict.Reason != validate.WaitingForCentral {
+				break
+			}
+		}
+		select {
+		case <-changed:
+			continue
+		case <-patience.C:
+		}
+		break
+	}
+	if v.Verdict.Outcome != validate.Pay {
+		p.counter.Dismiss(v.ID)
+	}
+	return v
 }
 
 // judge holds a verdict against what is true of a ticket (invariant 10: by true time), and
@@ -301,6 +337,9 @@ func (f *fleet) delivery(s *outlet, d *mathrand.Rand) {
 		return
 	}
 	f.nextPack++
+	f.truth.mu.Lock()
+	f.owner[pack] = s
+	f.truth.mu.Unlock()
 	code, number := packOf(pack)
 	if _, err := f.central.Deliver(f.ctx, code, number, number, s.name); err != nil {
 		f.note(s.name, "no pack may be delivered") // it is suspended
@@ -383,7 +422,8 @@ func (f *fleet) powerCut(s *outlet, d *mathrand.Rand) {
 
 // powerCutAtStep takes the power at a step of the next act, so close to it as no moment is.
 func (f *fleet) powerCutAtStep(s *outlet, d *mathrand.Rand) {
-	steps := []string{"opened", "shown", "recorded", "paid-shown", "sending", "sent", "marked"}
+	steps := []string{"opened", "shown", "recorded", "paid-shown", "sending", "sent", "marked",
+		"intended", "answer", "answered", "answer-shown", "given-back", "hold-told"}
 	s.cutAt.Store(steps[d.IntN(len(steps))])
 	f.recurringUntil(time.Minute, func() bool {
 		if s.on == nil || !s.on.dead.Load() {

@@ -78,6 +78,7 @@ func (f *fleet) addShop(name string) {
 		_, err = f.central.Activate(f.ctx, code, number, number)
 		f.must(err)
 		s.packs = append(s.packs, pack)
+		f.owner[pack] = s
 	}
 	for _, pack := range s.packs {
 		s.sell(pack)
@@ -149,7 +150,7 @@ func (s *outlet) power() {
 	p.blocks.now = trusted
 	f.must(p.blocks.rescan(f.ctx))
 	p.way, err = newLink(p.config, believed, p.book, p.blocks, nil, func() []string { return nil },
-		outside{dial: f.roads.dialer(p), rand: s.spread, now: s.clock, book: p.behindLink}, quiet)
+		outside{dial: f.roads.dialer(p), rand: s.spread, now: s.clock, book: p.behindLink, step: p.step}, quiet)
 	f.must(err)
 	p.openCounter(trusted, newClockWatch(s.clock, func() time.Duration { return time.Since(booted) }, trusted, signedFloor(f.ctx, p.book)), quiet)
 	_, err = p.counter.Recover(f.ctx)
@@ -258,8 +259,8 @@ type mouth struct {
 	p *life
 }
 
-func (m *mouth) Print(ctx context.Context, r validate.Receipt, watch func(*terminal.Fault)) (validate.PrintState, error) {
-	state, err := m.Printer.Print(ctx, r, watch)
+func (m *mouth) Print(ctx context.Context, r validate.Receipt, paying bool, watch func(*terminal.Fault)) (validate.PrintState, error) {
+	state, err := m.Printer.Print(ctx, r, paying, watch)
 	if !m.p.dead.Load() && state.Done() {
 		m.p.shop.f.truth.printed(m.p.shop, r)
 	}
@@ -289,6 +290,16 @@ func (b *behindCounter) write() func() {
 func (b *behindCounter) Record(ctx context.Context, c validate.Claim) (validate.Receipt, error) {
 	defer b.write()()
 	return b.journal.Record(ctx, c)
+}
+
+func (b *behindCounter) Intend(ctx context.Context, c validate.Claim) (validate.Intent, error) {
+	defer b.write()()
+	return b.journal.Intend(ctx, c)
+}
+
+func (b *behindCounter) GiveBack(ctx context.Context, claim string) error {
+	defer b.write()()
+	return b.journal.GiveBack(ctx, claim)
 }
 
 func (b *behindCounter) Mark(ctx context.Context, n validate.EntryNumber, s validate.PrintState) error {
@@ -372,6 +383,18 @@ func (b *linkBook) ApplyFeed(ctx context.Context, items []wire.FeedItem, next in
 	b.p.disk.Lock()
 	defer b.p.disk.Unlock()
 	return b.Ledger.ApplyFeed(ctx, items, next)
+}
+
+func (b *linkBook) ClaimAnswered(ctx context.Context, a wire.ClaimAnswer) error {
+	b.p.disk.Lock()
+	defer b.p.disk.Unlock()
+	return b.Ledger.ClaimAnswered(ctx, a)
+}
+
+func (b *linkBook) HoldsStored(ctx context.Context, feed []int64) error {
+	b.p.disk.Lock()
+	defer b.p.disk.Unlock()
+	return b.Ledger.HoldsStored(ctx, feed)
 }
 
 func (b *linkBook) SetSnapshot(ctx context.Context, version int64, issued time.Time) error {

@@ -65,6 +65,7 @@ type payment struct {
 	amount    int64
 	shown     bool // somebody read PAID
 	originals int  // slips without DUPLICATA
+	granted   bool // central had to allow it
 	stale     bool // made by a card that was put back, before it met central
 	booked    bool // a risk that the policy takes
 	told      bool // a breach about it was told
@@ -102,7 +103,7 @@ func (t *truth) claim(s *outlet, key ticketRound, id string, n validate.EntryNum
 	if p := t.payments[id]; p != nil {
 		return p
 	}
-	p := &payment{shop: s, key: key, claim: id, number: n, amount: amount, stale: s.stale}
+	p := &payment{shop: s, key: key, claim: id, number: n, amount: amount, stale: s.stale, granted: key.round > 0 || s.f.owner[key.pack] != s}
 	t.payments[id] = p
 	t.order = append(t.order, p)
 	return p
@@ -117,7 +118,7 @@ func (t *truth) withinAllowance(s *outlet) {
 		if p.shop == s && !p.stale && (p.number.Epoch != acked.Epoch && acked.Epoch > 0 || p.number.Seq <= acked.Seq) {
 			break
 		}
-		if p.shop == s {
+		if p.shop == s && !p.granted {
 			claims, minor = claims+1, minor+p.amount
 		}
 	}
@@ -258,7 +259,7 @@ func (t *truth) body(f *fleet, shop string, epoch, seq int64, line []byte, stale
 }
 
 func (f *fleet) blockPack(block validate.BlockID, pack uint32) uint32 {
-	if f.second == block {
+	if f.ids[2] == block {
 		return pack + 10000
 	}
 	return pack

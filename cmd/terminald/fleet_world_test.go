@@ -60,10 +60,11 @@ type fleet struct {
 	signer   note.Signer
 	lots     map[uint32][]*lot // by pack
 	nextPack uint32
+	owner    map[uint32]*outlet // of each pack, as central has it
 	acts     acts
 	actors   sync.WaitGroup
-	closing  policy.Date      // of emission 2
-	second   validate.BlockID // its block
+	closing  policy.Date         // of emission 2
+	ids      [3]validate.BlockID // of the blocks, by their number here
 
 	mu      sync.Mutex // guards what follows
 	history []told
@@ -104,7 +105,7 @@ const (
 var fleetTiers = []manifest.Tier{{Count: 1, Amount: 50000}, {Count: 6, Amount: 5000}, {Count: 120, Amount: 2000}, {Count: 400, Amount: 500}}
 
 func newFleet(t *testing.T, seed uint64, size fleetSize, p plant) *fleet {
-	f := &fleet{t: t, ctx: context.Background(), seed: seed, size: size.shops, plant: p, dir: fleetDir(t), lots: map[uint32][]*lot{},
+	f := &fleet{t: t, ctx: context.Background(), seed: seed, size: size.shops, plant: p, dir: fleetDir(t), lots: map[uint32][]*lot{}, owner: map[uint32]*outlet{},
 		serial: map[string]int{}, counts: map[string]int{}, truth: newTruth()}
 	time.Sleep(3*24*time.Hour + 18*time.Hour) // a Tuesday evening: shops close, and a day ends at 23:00 UTC
 	f.began = time.Now()
@@ -400,9 +401,7 @@ func (f *fleet) sealBlock(block int, gameCode, emission string, number int, pack
 	f.must(err)
 	published, err := f.central.Publish(f.ctx, path)
 	f.must(err)
-	if block == 2 {
-		f.second = published.ID
-	}
+	f.ids[block] = published.ID
 }
 
 // gameCode and number are how central knows a pack of f.lots.

@@ -77,6 +77,7 @@ type outside struct {
 	rand func() float64
 	now  func() time.Time                   // the device's clock
 	book func(*ledger.Ledger) uplink.Ledger // what stands before the ledger
+	step func(name string)                  // see uplink.Options
 }
 
 // newLink makes the uplink; register is nil where none is kept, faults gives the codes of
@@ -92,7 +93,7 @@ func newLink(c configs.Terminal, t trust, book *ledger.Ledger, blocks *library, 
 	var up *uplink.Uplink
 	up, err := uplink.New(uplink.Options{URL: c.Central.URL, Identity: t.identity, Ledger: world.book(book),
 		Blocks: uplink.BlockStore{Dir: c.Manifests(), Quota: c.QuotaMB << 20, Reserve: c.ReserveMB << 20}, Dial: world.dial, Rand: world.rand, Now: world.now, Log: log,
-		Program: version(), Faults: faults, Peppers: blocks.lackPeppers, KeepPepper: blocks.keepPepper, Register: register,
+		Program: version(), Faults: faults, Peppers: blocks.lackPeppers, KeepPepper: blocks.keepPepper, Register: register, Step: world.step,
 		OnBlocks: func() { logError(log, "looking for new manifests", blocks.rescan(context.Background())) },
 		OnListed: func() { blocks.know(up.Listed()) }, Held: blocks.held})
 	switch {
@@ -125,11 +126,17 @@ func (l *link) Standing(ctx context.Context, o validate.Opened) (terminal.Standi
 	if err != nil {
 		return terminal.Standing{}, err
 	}
-	s := terminal.Standing{TerminalSuspended: l.up.Status().Suspended()}
+	s := terminal.Standing{TerminalSuspended: l.up.Status().Suspended(), Asks: true}
 	if known {
 		s.Pack, s.OwnerEpoch = pack.State, pack.Epoch
 		if pack.Owner == l.name {
 			s.Right = validate.RightOwner
+		}
+	}
+	if held, err := l.book.Held(ctx, o.Key()); err != nil || held {
+		s.Right = validate.RightNone // central may have allowed another terminal to pay it
+		if err != nil {
+			return s, err
 		}
 	}
 	s.Closed = closedOn(l.up.Listed(), o.Code)

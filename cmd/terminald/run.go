@@ -147,7 +147,7 @@ func (d *daemon) openBlocks(ctx context.Context) (err error) {
 
 func (d *daemon) openLink(ctx context.Context) (err error) {
 	faults := func() []string { return faultCodes(d.counter, d.team.late(ctx)) }
-	if d.link, err = newLink(d.config, d.trust, d.book, d.blocks, d.team.records(), faults, outside{}, d.log); err != nil {
+	if d.link, err = newLink(d.config, d.trust, d.book, d.blocks, d.team.records(), faults, outside{step: crashStep()}, d.log); err != nil {
 		return err
 	}
 	d.rules, err = newLimits(d.config, d.trust, d.trusted, d.log)
@@ -169,7 +169,7 @@ func (d *daemon) openCounter(ctx context.Context) (err error) {
 	d.stationery = printer.Stationery{Shop: printer.Shop{Name: c.Shop.Name, Address: c.Shop.Address}, Logo: d.devices.logo, Language: money.Language(c.Language), Zone: zone,
 		Sign: slipSigner(c, d.trust.identity, d.log)}
 	desk := terminal.Options{Name: c.Name, Shelf: d.blocks.shelf, Ledger: journal{d.book, d.team.shut}, Currency: c.Policy.Currency,
-		Printer: printer.Desk{Device: d.devices.paper, Stationery: d.stationery, Log: d.log}, Central: d.link.central(), Policy: d.rules.inForce, Limits: d.rules.fault,
+		Printer: desk{printer.Desk{Device: d.devices.paper, Stationery: d.stationery, Log: d.log}, tornIn(c.Data)}, Central: d.link.central(), Policy: d.rules.inForce, Limits: d.rules.fault,
 		AcceptScaled: c.AcceptScaled, Operator: c.Operator, Now: d.now, Trusted: d.trusted, Log: d.log, LedgerFault: ledgerFault,
 		Clock: newClockWatch(d.now, uptime.Since, d.trusted, signedFloor(ctx, d.book)).fault, Step: crashStep()}
 	d.team.join(&desk)
@@ -191,7 +191,7 @@ func (d *daemon) recover(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
-	if cut > 0 {
+	if tornIn(d.config.Data).found() || cut > 0 {
 		d.devices.paper.Torn() // what was cut off may still lie in the printer, without its cut
 	}
 	d.audit.wait(auditGrace)

@@ -238,11 +238,8 @@ func (e *Ear) Join(b Bench) Bench {
 	return b
 }
 
-// drawerPulse opens any drawer that follows the makers' manuals.
-const (
-	drawerPin   = 2
-	drawerPulse = 100 * time.Millisecond
-)
+// anyDrawer opens one that follows the makers' manuals, where none is configured.
+var anyDrawer = printer.Drawer{Pin: 2, Pulse: 100 * time.Millisecond}
 
 // paperPatience is how long a test slip may take, a new roll included.
 const paperPatience = 90 * time.Second
@@ -256,7 +253,11 @@ func PaperBench(d *printer.Device, p printer.Profile) Bench {
 		return d.Print(ctx, printer.TestSlip(p, mark), nil)
 	}}
 	if p.Drawer {
-		b.Drawer = func(ctx context.Context) error { return d.OpenDrawer(ctx, drawerPin, drawerPulse) }
+		drawer := d.Drawer()
+		if drawer.Pin == 0 {
+			drawer = anyDrawer
+		}
+		b.Drawer = func(ctx context.Context) error { return d.OpenDrawer(ctx, drawer) }
 	}
 	return b
 }

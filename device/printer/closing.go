@@ -31,5 +31,5 @@ func (st Stationery) Closing(c validate.Closing) Slip {
 
 // PrintClosing prints the slip of a closing.
 func (d Desk) PrintClosing(ctx context.Context, c validate.Closing) (validate.PrintState, error) {
-	return d.print(ctx, d.Stationery.Closing(c), func(*terminal.Fault) {})
+	return d.print(ctx, d.Stationery.Closing(c), false, func(*terminal.Fault) {})
 }

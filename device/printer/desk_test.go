@@ -58,7 +58,7 @@ func TestSlipOfEachPrintStateProvesItself(t *testing.T) {
 			for _, state := range []validate.PrintState{validate.Sending, validate.Held, validate.Unknown, validate.Sent, validate.Consumed, validate.Printed} {
 				for _, copies := range []int{1, 12} {
 					r := claimed(state, copies)
-					level, err := d.Print(t.Context(), r, func(*terminal.Fault) {})
+					level, err := d.Print(t.Context(), r, false, func(*terminal.Fault) {})
 					if err != nil || !level.Done() {
 						t.Fatalf("%s, copy %d: %s, %v", state, copies, level, err)
 					}
@@ -97,7 +97,7 @@ func TestSlipHeldByPaperOutProvesItself(t *testing.T) {
 	var level validate.PrintState
 	go func() {
 		var err error
-		level, err = d.Print(t.Context(), r, func(f *terminal.Fault) {
+		level, err = d.Print(t.Context(), r, false, func(f *terminal.Fault) {
 			if f != nil {
 				held <- struct{}{}
 			}
@@ -121,7 +121,7 @@ func TestSlipHeldByPaperOutProvesItself(t *testing.T) {
 func TestSlipThatCannotBeSignedIsPrintedAndLogged(t *testing.T) {
 	b, d, _ := desk(t, "epson-tm-t20", sim.PrinterOptions{})
 	d.Stationery.Sign = func(validate.Receipt) (string, error) { return "", errors.New("slip.key is damaged") }
-	if level, err := d.Print(t.Context(), claimed(validate.Sending, 1), func(*terminal.Fault) {}); err != nil || level != validate.Printed {
+	if level, err := d.Print(t.Context(), claimed(validate.Sending, 1), false, func(*terminal.Fault) {}); err != nil || level != validate.Printed {
 		t.Fatalf("%s, %v", level, err)
 	}
 	b.slips(1)

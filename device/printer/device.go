@@ -33,6 +33,9 @@ type Config struct {
 	Flow    Flow   // empty means NoFlow
 	Profile Profile
 
+	// Drawer is the cash drawer that a payment opens; zero where none hangs on the printer.
+	Drawer Drawer
+
 	// Busy is the printer's busy line (DTR on small modules) where it is wired to a pin:
 	// true means that it takes no more than a chunk. It must not block. Nil where it is not.
 	Busy func() (bool, error)
@@ -47,6 +50,12 @@ type Config struct {
 	Grace         time.Duration // over the computed time of a slip before a lower proof is accepted; default 15 s
 }
 
+// Drawer is a cash drawer at the printer's socket.
+type Drawer struct {
+	Pin   int           // of the socket, 2 or 5; 0 for no drawer
+	Pulse time.Duration // 2 ms to 510 ms
+}
+
 // Validate refuses a configuration that cannot work, naming the setting.
 func (c Config) Validate() error {
 	_, err := c.withDefaults()
@@ -58,6 +67,9 @@ func (c Config) withDefaults() (Config, error) {
 		return c, errors.New("printer: no device path configured")
 	}
 	if err := c.Profile.check(); err != nil {
+		return c, err
+	}
+	if _, err := c.kick(c.Drawer); c.Drawer.Pin != 0 && err != nil {
 		return c, err
 	}
 	switch c.Flow {
@@ -137,7 +149,8 @@ type Device struct {
 type order struct {
 	ctx    context.Context
 	job    *job
-	pulse  bool // a drawer pulse: no proof is asked for
+	pulse  bool   // a drawer pulse: no proof is asked for
+	first  []byte // before the slip's first byte: a drawer pulse
 	watch  func(State)
 	result chan outcome
 }
@@ -411,6 +424,25 @@ func (d *Device) set(change func()) {
 // watch may be nil. It runs on the device's goroutine and must return soon.
 // StateSending is told before the first byte leaves.
 func (d *Device) Print(ctx context.Context, slip Slip, watch func(State)) (State, error) {
+	return d.slip(ctx, slip, nil, watch)
+}
+
+// PrintPaid is Print, and opens the configured drawer before the slip's first byte. The
+// pulse goes out only once the printer has said that it takes the slip now: with a slip
+// that is StateHeld the drawer stays shut, and the slip printed later does not open it,
+// unless PrintPaid is called for it again.
+func (d *Device) PrintPaid(ctx context.Context, slip Slip, watch func(State)) (State, error) {
+	if d.err != nil || d.cfg.Drawer.Pin == 0 {
+		return d.slip(ctx, slip, nil, watch)
+	}
+	pulse, err := d.cfg.kick(d.cfg.Drawer)
+	if err != nil {
+		return StateHeld, err
+	}
+	return d.slip(ctx, slip, pulse, watch)
+}
+
+func (d *Device) slip(ctx context.Context, slip Slip, first []byte, watch func(State)) (State, error) {
 	if d.err != nil {
 		return StateHeld, d.err
 	}
@@ -418,21 +450,27 @@ func (d *Device) Print(ctx context.Context, slip Slip, watch func(State)) (State
 	if err != nil {
 		return StateHeld, fmt.Errorf("slip cannot be printed: %w", err)
 	}
-	return d.submit(ctx, &order{job: j, watch: watch})
+	return d.submit(ctx, &order{job: j, first: first, watch: watch})
 }
 
-// OpenDrawer pulses the cash drawer at the printer's socket (connector pin 2 or 5).
-// It is its own act, never part of a slip: in a slip held for paper it would open
-// the drawer minutes later, with nobody at the till. It is refused, as *Held, while
-// the printer could not act on it at once.
-func (d *Device) OpenDrawer(ctx context.Context, pin int, on time.Duration) error {
+// kick is the command that opens a drawer at this printer.
+func (c Config) kick(drawer Drawer) ([]byte, error) {
+	if !c.Profile.Drawer {
+		return nil, fmt.Errorf("printer profile %q has no drawer socket", c.Profile.Name)
+	}
+	return DrawerPulse(drawer.Pin, drawer.Pulse)
+}
+
+// Drawer is the drawer that a payment opens, as configured.
+func (d *Device) Drawer() Drawer { return d.cfg.Drawer }
+
+// OpenDrawer pulses a cash drawer at the printer's socket, as an act of its own. It is
+// refused, as *Held, while the printer could not act on it at once.
+func (d *Device) OpenDrawer(ctx context.Context, drawer Drawer) error {
 	if d.err != nil {
 		return d.err
 	}
-	if !d.cfg.Profile.Drawer {
-		return fmt.Errorf("printer profile %q has no drawer socket", d.cfg.Profile.Name)
-	}
-	pulse, err := DrawerPulse(pin, on)
+	pulse, err := d.cfg.kick(drawer)
 	if err != nil {
 		return err
 	}

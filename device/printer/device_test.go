@@ -600,7 +600,7 @@ func TestNearEndWarnsAndPrints(t *testing.T) {
 // waits for paper, opens the drawer with nobody there (lsongdev/node-escpos#151).
 func TestDrawerOpensApartFromTheSlipAndNeverLater(t *testing.T) {
 	b := start(t, "epson-tm-t20", sim.PrinterOptions{Start: sim.State{PaperEnd: true}})
-	err := b.OpenDrawer(t.Context(), 2, 100*time.Millisecond)
+	err := b.OpenDrawer(t.Context(), printer.Drawer{Pin: 2, Pulse: 100 * time.Millisecond})
 	if held, ok := errors.AsType[*printer.Held](err); !ok || !held.NothingSent {
 		t.Fatalf("got %v", err)
 	}
@@ -611,7 +611,7 @@ func TestDrawerOpensApartFromTheSlipAndNeverLater(t *testing.T) {
 	if n := len(b.paper.Pulses()); n != 0 {
 		t.Fatalf("%d pulses after the paper was loaded", n)
 	}
-	if err := b.OpenDrawer(t.Context(), 5, 100*time.Millisecond); err != nil {
+	if err := b.OpenDrawer(t.Context(), printer.Drawer{Pin: 5, Pulse: 100 * time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.print(t.Context(), receipt("REÇU")).ended(printer.StatePrinted); err != nil {
@@ -622,6 +622,43 @@ func TestDrawerOpensApartFromTheSlipAndNeverLater(t *testing.T) {
 		t.Errorf("pulses %+v", pulses)
 	}
 	b.slips(2)
+}
+
+// TestPaymentOpensTheDrawerBeforeItsSlip: one pulse before the first line of a slip that
+// goes out, none for one that is held, nor when that comes out later.
+func TestPaymentOpensTheDrawerBeforeItsSlip(t *testing.T) {
+	for _, profile := range []string{"epson-tm-t20", "generic-80"} {
+		t.Run(profile, func(t *testing.T) {
+			own, err := printer.ProfileNamed(profile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			own.Drawer = true
+			b := start(t, profile, sim.PrinterOptions{}, func(c *printer.Config) {
+				c.Profile, c.Drawer = own, printer.Drawer{Pin: 2, Pulse: 120 * time.Millisecond}
+			})
+			for n := range 2 {
+				if _, err := b.PrintPaid(t.Context(), receipt("REÇU"), nil); err != nil {
+					t.Fatal(err)
+				}
+				b.slips(n + 1)
+			}
+			if _, err := b.Print(t.Context(), receipt("DUPLICATA"), nil); err != nil {
+				t.Fatal(err)
+			}
+			if got := b.paper.Pulses(); len(got) != 2 || got[0].Pin != 0 || got[0].On != 120*time.Millisecond || got[0].Slips+got[0].Lines > 0 || got[1].Slips != 1 || got[1].Lines > 0 {
+				t.Errorf("pulses %+v", got)
+			}
+			if own.Status != printer.Can {
+				return
+			}
+			b.paper.Set(func(s *sim.State) { s.PaperEnd = true })
+			b.untilFault("P2")
+			if state, _ := b.PrintPaid(t.Context(), receipt("REÇU"), nil); state != printer.StateHeld || len(b.paper.Pulses()) != 2 {
+				t.Errorf("with no paper: %s, %d pulses", state, len(b.paper.Pulses()))
+			}
+		})
+	}
 }
 
 func TestSmallBufferWithoutFlowControlLosesNothingAtRest(t *testing.T) {

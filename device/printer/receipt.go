@@ -150,18 +150,22 @@ func (d Desk) Warning() *terminal.Fault {
 // Changed is closed at the next change of the printer's status.
 func (d Desk) Changed() <-chan struct{} { return d.Device.Changed() }
 
-// Print prints the slip of a receipt. One that cannot be signed is printed without its
+// Print prints the slip of a receipt, behind a pulse for the drawer if asked and wired. One that cannot be signed is printed without its
 // code: the player has been paid, and the ledger number is on it all the same.
-func (d Desk) Print(ctx context.Context, r validate.Receipt, watch func(*terminal.Fault)) (validate.PrintState, error) {
+func (d Desk) Print(ctx context.Context, r validate.Receipt, drawer bool, watch func(*terminal.Fault)) (validate.PrintState, error) {
 	slip, err := d.Stationery.Receipt(r)
 	if err != nil {
 		d.Log.Error("the slip has no control code", "seq", r.Number.Seq, "err", err)
 	}
-	return d.print(ctx, slip, watch)
+	return d.print(ctx, slip, drawer, watch)
 }
 
-func (d Desk) print(ctx context.Context, slip Slip, watch func(*terminal.Fault)) (validate.PrintState, error) {
-	state, err := d.Device.Print(ctx, slip, func(s State) {
+func (d Desk) print(ctx context.Context, slip Slip, drawer bool, watch func(*terminal.Fault)) (validate.PrintState, error) {
+	print := d.Device.Print
+	if drawer {
+		print = d.Device.PrintPaid
+	}
+	state, err := print(ctx, slip, func(s State) {
 		if f := d.Device.Status().Fault; s == StateHeld && f != nil {
 			watch(counterFault(f))
 		} else {

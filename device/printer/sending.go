@@ -41,10 +41,12 @@ type flight struct {
 
 // prepare adds what goes before and after the slip itself.
 func (s *sending) prepare() error {
+	var head []byte
 	if s.d.torn {
-		head := resync(s.d.cfg.Profile)
-		s.data, s.ahead = append(head, s.data...), len(head)
+		head = resync(s.d.cfg.Profile)
 	}
+	head = append(head, s.o.first...)
+	s.data, s.ahead = slices.Concat(head, s.data), len(head)
 	// A printer that answers nothing gets no questions: a clone prints them as text.
 	if s.answers && !s.o.pulse {
 		if s.d.cfg.Profile.Completion && !s.d.noProcessID {

@@ -70,6 +70,8 @@ type Pulse struct {
 	On, Off  time.Duration
 	RealTime bool // by DLE DC4, not from the receive buffer
 	At       time.Time
+	Slips    int // cut before it
+	Lines    int // on the paper since
 }
 
 // Printer is a simulated ESC/POS receipt printer on a pty, plugged in and switched
@@ -106,6 +108,7 @@ type Printer struct {
 	next                       int // the first slip Next has not given out
 	lines                      []Line
 	pulses                     []Pulse
+	kicked                     int // the first pulse NextPulse has not given out
 	faults                     []error
 }
 
@@ -288,6 +291,18 @@ func (p *Printer) Next(ctx context.Context) (Slip, error) {
 	return p.slips[p.next-1], nil
 }
 
+// NextPulse waits for the next kick of the drawer, each given out once. It fails when ctx
+// ends or the printer is closed.
+func (p *Printer) NextPulse(ctx context.Context) (Pulse, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.await(ctx, func() bool { return p.kicked < len(p.pulses) }); err != nil {
+		return Pulse{}, err
+	}
+	p.kicked++
+	return p.pulses[p.kicked-1], nil
+}
+
 // AwaitSlips waits until n slips were cut since the start, and gives none of them out.
 func (p *Printer) AwaitSlips(ctx context.Context, n int) error {
 	p.mu.Lock()
@@ -295,7 +310,7 @@ func (p *Printer) AwaitSlips(ctx context.Context, n int) error {
 	return p.await(ctx, func() bool { return n <= len(p.slips) })
 }
 
-// await waits for slips. Called with mu held.
+// await waits for slips or pulses. Called with mu held.
 func (p *Printer) await(ctx context.Context, reached func() bool) error {
 	stop := context.AfterFunc(ctx, func() {
 		p.mu.Lock()

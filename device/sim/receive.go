@@ -277,6 +277,7 @@ func (p *Printer) statusChange() []byte {
 
 // kick records a pulse of the drawer.
 func (p *Printer) kick(k Pulse) {
-	k.At = time.Now()
+	k.At, k.Slips, k.Lines = time.Now(), len(p.slips), len(p.lines)
 	p.pulses = append(p.pulses, k)
+	p.changed.Broadcast()
 }

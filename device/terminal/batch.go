@@ -56,6 +56,11 @@ func (t *Terminal) EndBatch(id string) error {
 	if state.Batch == nil || state.Batch.ID != id {
 		return ErrNoBatch
 	}
+	for _, v := range state.Batch.Views {
+		if v.begun() && !state.Batch.Paid {
+			t.giveBack(context.Background(), v.ID)
+		}
+	}
 	t.change(func(s *State) { s.Batch, s.View = nil, View{Stage: Idle, At: t.opt.Now()} })
 	return nil
 }
@@ -139,6 +144,7 @@ func (t *Terminal) PayBatch(ctx context.Context, id string, c Confirmed) (Batch,
 	if b.Linked, err = t.identify(ctx, operator, b.Needs, c, b.Views); err != nil {
 		return b, err
 	}
+	t.owe(ids(b.Views)...)
 	for i := range b.Views {
 		if v := &b.Views[i]; v.Verdict.Outcome == validate.Pay {
 			t.commit(ctx, v, operator)
@@ -150,6 +156,14 @@ func (t *Terminal) PayBatch(ctx context.Context, id string, c Confirmed) (Batch,
 	t.opt.Step("batch-paid")
 	t.wakePrinting()
 	return b, nil
+}
+
+func ids(views []View) []string {
+	list := make([]string, len(views))
+	for i, v := range views {
+		list[i] = v.ID
+	}
+	return list
 }
 
 // settle says of a batch that was gone through what was paid of it: a claim that the

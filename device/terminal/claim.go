@@ -77,6 +77,9 @@ func (t *Terminal) judge(ctx context.Context, v View) View {
 	t.opt.Log.Info("checked", "ticket", v.Code, "outcome", v.Verdict.Outcome, "reason", v.Verdict.Reason, "stage", v.Stage, "detail", v.Detail, "entered", v.Entered)
 	t.change(func(st *State) { st.View = v })
 	t.opt.Step("shown")
+	if v.Verdict.Outcome == validate.Pay {
+		t.opt.Ledger.Prepare(t.claim(v, "")) // while the clerk counts the money
+	}
 	return v
 }
 
@@ -139,6 +142,7 @@ func (t *Terminal) Pay(ctx context.Context, id string, c Confirmed) (View, error
 		if v.Linked, err = t.identify(ctx, operator, v.Verdict.Needs, c, []View{v}); err != nil {
 			return v, err
 		}
+		t.owe(v.ID)
 		t.commit(ctx, &v, operator)
 	}
 	t.change(func(st *State) { st.View = v })
@@ -217,11 +221,12 @@ func unmet(needs []validate.Need, c Confirmed) error {
 	return nil
 }
 
-// claim writes down what is paid. Its id is the view's, made at the check.
+// claim writes down what is paid. Its id is the view's, made at the check, or at the one
+// after which central was asked.
 func (t *Terminal) claim(v View, operator string) validate.Claim {
 	o := v.Opened
 	return validate.Claim{ID: v.ID, Ticket: o.Key(), Secret: v.Code, Round: v.round, Tier: o.Tier, Amount: o.Amount, Currency: o.Currency,
-		OwnerEpoch: v.ownerEpoch, Policy: v.policy.Version, Operator: operator, Entered: v.Entered, FirstCheck: v.At,
+		Right: v.right, OwnerEpoch: v.ownerEpoch, Policy: v.policy.Version, Operator: operator, Entered: v.Entered, FirstCheck: v.At,
 		Slip: validate.SlipFacts{Game: o.GameName, Emission: o.Emission, BlockNumber: o.Number, GameCode: v.Code.Game, Pack: v.Code.PackText(),
 			Ticket: v.Code.NumberText(), SecretTail: v.Code.SecretTail(), Demonstration: o.Scaled}}
 }
@@ -281,6 +286,11 @@ func (t *Terminal) ticketFacts(ctx context.Context, v *View, f *validate.Facts) 
 	if v.round > 0 && f.Right == validate.RightOwner {
 		f.Right = validate.RightNone // a ticket that was paid once is paid again with central's grant only
 	}
+	v.asks = s.Asks
+	if err := t.intended(ctx, v, f); err != nil {
+		return err
+	}
+	v.right = f.Right
 	paid, err := t.opt.Ledger.Paid(ctx, o.Key())
 	if paid != nil {
 		f.PaidHere = &validate.Payment{At: paid.At, Terminal: paid.Terminal, Number: paid.Number.String()}
@@ -288,11 +298,17 @@ func (t *Terminal) ticketFacts(ctx context.Context, v *View, f *validate.Facts) 
 	return err
 }
 
-// Dismiss clears the counter for the next ticket, if it still shows view id.
+// Dismiss clears the counter for the next ticket, if it still shows view id. What central
+// was asked about it alone, or has allowed, is given back.
 func (t *Terminal) Dismiss(id string) {
 	t.act.Lock()
 	defer t.act.Unlock()
-	if state, _ := t.State(); state.View.ID == id {
-		t.change(func(s *State) { s.View = View{Stage: Idle, At: t.opt.Now()} })
+	state, _ := t.State()
+	if state.View.ID != id {
+		return
 	}
+	if v := state.View; v.begun() && (state.Batch == nil || state.Batch.Paid || !state.Batch.Holds(v)) {
+		t.giveBack(context.Background(), id)
+	}
+	t.change(func(s *State) { s.View = View{Stage: Idle, At: t.opt.Now()} })
 }

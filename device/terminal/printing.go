@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"grattoir/validate"
@@ -13,6 +14,9 @@ import (
 // never waits for it. At the end, slips that were never begun are stored as held, so
 // that the next run prints them as originals.
 func (t *Terminal) Run(ctx context.Context) {
+	var asked sync.WaitGroup
+	asked.Go(func() { t.heed(ctx) }) // beside the printing, which paper can hold up
+	defer asked.Wait()
 	for ctx.Err() == nil {
 		printerChanged := t.opt.Printer.Changed()
 		t.printAll(ctx)
@@ -84,7 +88,7 @@ func (t *Terminal) printOne(ctx context.Context, r validate.Receipt) bool {
 	}
 	t.show(r, nil)
 	t.opt.Step("sending")
-	state, err := t.opt.Printer.Print(ctx, r, func(f *Fault) { t.hold(r, f) })
+	state, err := t.opt.Printer.Print(ctx, r, t.opens(r), func(f *Fault) { t.hold(r, f) })
 	t.opt.Step("sent")
 	if err != nil {
 		t.opt.Log.Warn("slip", "seq", r.Number.Seq, "state", state, "err", err)
@@ -93,6 +97,37 @@ func (t *Terminal) printOne(ctx context.Context, r validate.Receipt) bool {
 		return false // stopping: the next start treats it like a power cut
 	}
 	return t.mark(ctx, r, state)
+}
+
+// owed is the drawer's opening that a payment is still owed. One act opens it once, however
+// many tickets it pays.
+type owed struct {
+	claims []string
+	since  time.Time
+}
+
+// drawerPatience is how long after the payment its slip may still open the drawer. Later, once
+// paper is found or another slip is out, nobody may be at the till.
+const drawerPatience = 10 * time.Second
+
+// owe lets the slip of a payment open the drawer. It comes before the claim is recorded:
+// the slip may be under way as soon as it is. A claim of an earlier run is never owed.
+func (t *Terminal) owe(claims ...string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.owed = owed{claims, time.Now()}
+}
+
+// opens says whether a slip opens the drawer, and counts it as opened.
+func (t *Terminal) opens(r validate.Receipt) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !slices.Contains(t.owed.claims, r.ID) {
+		return false
+	}
+	fresh := time.Since(t.owed.since) < drawerPatience
+	t.owed = owed{}
+	return fresh
 }
 
 // begin makes durable, before the first byte, what a crash from now on must find: that
@@ -212,28 +247,40 @@ func (t *Terminal) Last(ctx context.Context, n int) ([]validate.Receipt, error) 
 	return t.opt.Ledger.Last(ctx, n)
 }
 
-func (t *Terminal) closingWaits() bool {
+func (t *Terminal) closingsWait() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.closings) > 0
+	return len(t.closings)
 }
 
-// stopGrace is how long a stop waits for the slip that is being printed.
-const stopGrace = 5 * time.Second
+// A stop waits stopGrace for each slip, and stopLimit for all of them.
+const (
+	stopGrace = 5 * time.Second
+	stopLimit = 30 * time.Second
+)
 
-// Drain waits until no slip waits, a closing's included, or the grace is over. It is for
-// an orderly stop: scans have ended before.
+// Drain waits until no slip waits, a closing's included, or none comes out any more. It is
+// for an orderly stop: scans have ended before.
 func (t *Terminal) Drain(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, stopGrace)
+	ctx, cancel := context.WithTimeout(ctx, stopLimit)
 	defer cancel()
-	for {
+	still := time.NewTimer(stopGrace)
+	defer still.Stop()
+	for left := -1; ; {
 		_, changed := t.State()
 		waiting, err := t.opt.Ledger.Unprinted(ctx)
-		if err != nil || len(waiting) == 0 && !t.closingWaits() || t.opt.Printer.Ready() != nil {
+		now := len(waiting) + t.closingsWait()
+		if err != nil || now == 0 || t.opt.Printer.Ready() != nil {
 			return
+		}
+		if now != left {
+			left = now
+			still.Reset(stopGrace)
 		}
 		select {
 		case <-ctx.Done():
+			return
+		case <-still.C:
 			return
 		case <-changed:
 		}

@@ -24,10 +24,17 @@ func (t *Terminal) Recover(ctx context.Context) (int, error) {
 			t.opt.Log.Warn("the power went or the program ended while a slip was being printed: its next copy is a DUPLICATA", "seq", r.Number.Seq)
 		}
 	}
-	const lookBack = 200 // payments: a day of a busy shop
-	list, err := t.opt.Ledger.Last(ctx, lookBack)
+	return len(t.doubtful) + t.lookBack(ctx), nil
+}
+
+// lookBack finds the newest payments whose slip may not have come out, and how many of them
+// no other slip came out after. It is done once: what comes later is marked by this run.
+func (t *Terminal) lookBack(ctx context.Context) (cut int) {
+	const payments = 200 // a day of a busy shop
+	list, err := t.opt.Ledger.Last(ctx, payments)
 	t.say("cannot read the newest payments", err) // a reminder less keeps no terminal from starting
-	cut, after := len(t.doubtful), false
+	t.looked = err == nil
+	after := false
 	for _, r := range list {
 		if r.Print == validate.Unknown {
 			t.unsure[r.Number] = true
@@ -37,5 +44,5 @@ func (t *Terminal) Recover(ctx context.Context) (int, error) {
 		}
 		after = after || r.Print.Done()
 	}
-	return cut, nil
+	return cut
 }

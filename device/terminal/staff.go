@@ -297,9 +297,7 @@ func (t *Terminal) printClosings(ctx context.Context) {
 				return
 			}
 		}
-		t.mu.Lock()
-		t.closings = t.closings[1:]
-		t.mu.Unlock()
+		t.change(func(*State) { t.closings = t.closings[1:] }) // a stop waits for it
 	}
 }
 

@@ -155,6 +155,26 @@ func TestStopWaitsForTheSlipOfAClosing(t *testing.T) {
 	})
 }
 
+// TestStopWaitsForEveryClosingThatStillComesOut: each slip gets its time, and a printer that
+// does nothing more ends the wait.
+func TestStopWaitsForEveryClosingThatStillComesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCounter()
+		c.printer.Takes(4 * time.Second)
+		c.runs(t)
+		for range 4 {
+			c.PrintClosing(validate.Closing{})
+		}
+		time.AfterFunc(11*time.Second, c.printer.Pause) // in the third
+		began := time.Now()
+		c.Drain(ctx)
+		if took := time.Since(began); took != 17*time.Second || len(c.printer.Closings()) != 3 {
+			t.Errorf("stopped after %v with %d slips", took, len(c.printer.Closings()))
+		}
+		c.printer.Resume()
+	})
+}
+
 // until waits for a condition that changes with the counter's or the printer's state.
 func (c *counter) until(t *testing.T, ok func() bool) {
 	t.Helper()

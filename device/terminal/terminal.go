@@ -39,8 +39,19 @@ type Ledger interface {
 	Paid(ctx context.Context, t validate.TicketKey) (*validate.Receipt, error)
 	// Round is the ticket's accepted reversals so far; a claim above 0 needs central's grant.
 	Round(ctx context.Context, t validate.TicketKey) (int, error)
+	// Prepare is told of a claim that may be recorded next. It commits nothing.
+	Prepare(c validate.Claim)
 	// Record commits a claim. When it returns nil the claim is durable.
 	Record(ctx context.Context, c validate.Claim) (validate.Receipt, error)
+	// Intend stores that a claim is to be made once central allows it; a live intent of the
+	// ticket is the answer where there is one. GiveBack ends one for good.
+	Intend(ctx context.Context, c validate.Claim) (validate.Intent, error)
+	GiveBack(ctx context.Context, claim string) error
+	// Intent is the newest intent of a ticket, nil for none; Intents are those that live.
+	Intent(ctx context.Context, t validate.TicketKey) (*validate.Intent, error)
+	Intents(ctx context.Context) ([]validate.Intent, error)
+	// IntentsChanged is closed at the next change of an intent.
+	IntentsChanged() <-chan struct{}
 	// Unprinted lists claims in the states sending and held, oldest first.
 	Unprinted(ctx context.Context) ([]validate.Receipt, error)
 	// Mark stores how far the paper has come.
@@ -80,7 +91,9 @@ type Printer interface {
 	// Print prints the slip of a receipt and returns the level reached. Held means that
 	// a fault came before the first byte: nothing was sent, the same copy may be tried
 	// again. Watch is told what holds the job meanwhile, and nil when it goes on.
-	Print(ctx context.Context, r validate.Receipt, watch func(*Fault)) (validate.PrintState, error)
+	// Drawer asks for the cash drawer at the printer's socket, where there is one, to be opened
+	// before the slip's first byte; with a slip that is held it stays shut.
+	Print(ctx context.Context, r validate.Receipt, drawer bool, watch func(*Fault)) (validate.PrintState, error)
 	// PrintClosing prints the slip of a closing, as Print does.
 	PrintClosing(ctx context.Context, c validate.Closing) (validate.PrintState, error)
 	// Changed is closed at the next change of Ready or Warning.
@@ -99,6 +112,7 @@ type Standing struct {
 	Pack              validate.PackState
 	Right             validate.Right
 	OwnerEpoch        int64
+	Asks              bool // central can be asked to allow a payment
 	PaidElsewhere     *validate.Payment
 	Closed            policy.Date
 }
@@ -169,6 +183,7 @@ type Terminal struct {
 	begun    map[validate.EntryNumber]bool                // given to the printer in this run
 	unmarked map[validate.EntryNumber]validate.PrintState // out, but not stored as such
 	unsure   map[validate.EntryNumber]bool                // may not have come out, and no copy was asked for
+	looked   bool                                         // for those of earlier runs
 
 	closings []validate.Closing // slips of closings that wait, guarded by mu
 
@@ -177,6 +192,7 @@ type Terminal struct {
 	mu      sync.Mutex // guards what follows
 	state   State
 	changed chan struct{}
+	owed    owed
 }
 
 // State is what screens show, whole.
@@ -226,6 +242,8 @@ type View struct {
 	policy     policy.Policy // of the act that made the verdict
 	ownerEpoch int64         // the right by which a claim of it is made
 	round      int           // the round that a claim of it would have
+	right      validate.Right
+	asks       bool // central can be asked about it
 }
 
 // New makes a terminal that shows the idle page. Run starts its printing.
@@ -299,12 +317,8 @@ func (t *Terminal) refresh(ctx context.Context) {
 // until another copy is asked for, however many payments come after it: a slip can turn
 // out to be lost long after its customer's turn.
 func (t *Terminal) unsureSlips(ctx context.Context) []validate.EntryNumber {
-	list, err := t.opt.Ledger.Last(ctx, 10)
-	t.say("cannot read the newest payments", err)
-	for _, r := range list {
-		if r.Print == validate.Unknown {
-			t.unsure[r.Number] = true
-		}
+	if !t.looked {
+		t.lookBack(ctx)
 	}
 	var unsure []validate.EntryNumber
 	for n := range t.unsure {

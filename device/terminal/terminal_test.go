@@ -230,7 +230,9 @@ func TestReversedTicketIsPaidAgainWithCentralsGrantOnly(t *testing.T) {
 	if v = c.check(code); v.Verdict.Reason != validate.NeedsCentral {
 		t.Fatalf("%+v", v.Verdict)
 	}
-	c.central.Set(func(s *terminal.Standing) { s.Right = validate.RightGrant })
+	c.central.Set(func(s *terminal.Standing) { s.Asks = true })
+	v = c.ask(t, c.check(code))
+	c.ledger.Answer(v.ID, func(i *validate.Intent) { i.State = validate.IntentApproved })
 	if v = c.pay(t, c.check(code)); v.Stage != terminal.Paid || v.Receipt.Round != 1 {
 		t.Fatalf("%s %+v", v.Stage, v.Verdict)
 	}

@@ -70,6 +70,8 @@ func (c *Central) API() http.Handler {
 	mux.HandleFunc("GET "+wire.PathBlocks+"{sha256}", c.known(c.serveBlock))
 	mux.HandleFunc("GET "+wire.PathPeppers+"{block}", c.known(c.servePepper))
 	mux.HandleFunc("POST "+wire.PathIdentities, c.known(c.serveIdentities))
+	mux.HandleFunc("POST "+wire.PathClaim, c.known(c.serveClaim))
+	mux.HandleFunc("POST "+wire.PathHolds, c.known(c.serveHolds))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, wireError(wire.KindNotFound, "no such request: this program knows protocol %d", wire.Protocol))
 	})

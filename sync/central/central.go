@@ -63,9 +63,13 @@ type Central struct {
 	blocks   map[validate.BlockID]*openBlock
 	replaced []*manifest.Block // by a higher serial
 
-	feed *bell
-	stop context.CancelFunc
-	done sync.WaitGroup
+	feed  *bell
+	holds *bell // rung when an owner has answered
+	stop  context.CancelFunc
+	done  sync.WaitGroup
+
+	// patience is how long a claim waits for a pack's owner.
+	patience time.Duration
 
 	// committed is called between an upload's commit and its answer. Tests stop there.
 	committed func()
@@ -122,7 +126,7 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 	if opt.Database, isNew, err = findDatabase(opt); err != nil {
 		return nil, err
 	}
-	c := &Central{opt: opt, blocks: map[validate.BlockID]*openBlock{}, committed: func() {}}
+	c := &Central{opt: opt, blocks: map[validate.BlockID]*openBlock{}, committed: func() {}, patience: claimWait}
 	if c.keys, err = loadKeys(opt); err != nil {
 		return nil, err
 	}
@@ -142,7 +146,7 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 	if err != nil {
 		return nil, errors.Join(err, c.store.close())
 	}
-	c.feed = newBell(newest)
+	c.feed, c.holds = newBell(newest), newBell(0)
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = stop
 	c.done.Go(func() { c.watchFeed(watching) })
@@ -165,6 +169,7 @@ func (c *Central) Close() error {
 	c.stop()
 	c.done.Wait()
 	c.feed.close()
+	c.holds.close()
 	errs := []error{c.store.close()}
 	c.blocksMu.Lock()
 	defer c.blocksMu.Unlock()

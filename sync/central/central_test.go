@@ -13,10 +13,12 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -202,8 +204,19 @@ func testEveryKeyThatATerminalEnrolledIsKept(t *testing.T, w *world) {
 func TestKeysFromBeforeTheirHistoryAreKept(t *testing.T) {
 	w := newWorld(t)
 	d := w.enrolled(t, "T-1")
-	w.exec(t, "DROP TABLE device_keys")
-	w.exec(t, "DROP TABLE counters")
+	steps, err := fs.Glob(schema, "schema/sqlite/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range steps[4:] {
+		text, err := fs.ReadFile(schema, step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`CREATE TABLE (\w+)`).FindAllStringSubmatch(string(text), -1) {
+			w.exec(t, "DROP TABLE "+m[1])
+		}
+	}
 	w.exec(t, "DELETE FROM goose_db_version WHERE version_id >= 5")
 	if err := w.Close(); err != nil {
 		t.Fatal(err)

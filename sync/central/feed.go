@@ -37,6 +37,16 @@ func (b *bell) ring(newest int64) {
 	}
 }
 
+// strike wakes whoever waits, with nothing to number.
+func (b *bell) strike() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		close(b.rung)
+		b.rung = make(chan struct{})
+	}
+}
+
 func (b *bell) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -55,7 +65,7 @@ func (b *bell) next() (rung <-chan struct{}, open bool) {
 
 // EndPolls answers the long polls that wait, now and from now on, so that a server can
 // drain its connections before Close.
-func (c *Central) EndPolls() { c.feed.close() }
+func (c *Central) EndPolls() { c.feed.close(); c.holds.close() }
 
 // watchFeed rings for items that another process added.
 func (c *Central) watchFeed(ctx context.Context) {

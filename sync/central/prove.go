@@ -64,6 +64,11 @@ func (c *Central) prove(ctx context.Context, l line, blocks blockSet) (proof, er
 		return p.against(wire.UnknownKind, "the claim's body is of a newer program"), nil
 	}
 	p.isClaim = true
+	return c.proveClaim(ctx, p, blocks)
+}
+
+// proveClaim is prove for the body of a claim, which may be none of a journal yet.
+func (c *Central) proveClaim(ctx context.Context, p proof, blocks blockSet) (proof, error) {
 	block, err := blocks.find(ctx, p.claim.Block)
 	if errors.Is(err, ErrNotFound) {
 		return p.against(wire.ClaimUnproven, "block %v is not published", p.claim.Block), nil
@@ -193,9 +198,10 @@ func (in *intake) paidAt(l line) string {
 
 // right is who may pay a pack, as central has it now.
 type right struct {
-	state validate.PackState
-	owner string
-	epoch int64
+	state   validate.PackState
+	owner   string
+	epoch   int64
+	granted map[ticketRound]grant // tickets that one claim alone may pay
 }
 
 // packKey names a pack.
@@ -213,6 +219,11 @@ func (in *intake) right(ctx context.Context, c ledger.ClaimBody) (right, error) 
 	r := right{state: validate.PackPrinted}
 	err := in.tx.QueryRowContext(ctx, "SELECT state, owner, epoch FROM packs WHERE block_id = $1 AND pack = $2", c.Block[:], c.Pack).Scan(&r.state, &r.owner, &r.epoch)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return r, err
+	}
+	// An upload of the owner and a grant of its tickets hold the owner's row, so that this
+	// stays true until the end of either.
+	if r.granted, err = grants(ctx, in.tx, key); err != nil {
 		return r, err
 	}
 	in.rights[key] = r
@@ -253,12 +264,20 @@ func (in *intake) credit(ctx context.Context, l line, r right) (proof, error) {
 // allowed tells whether the terminal had the right to pay the claim's ticket.
 func (in *intake) allowed(ctx context.Context, p proof, r right) (proof, error) {
 	c := p.claim
+	g, reserved := r.granted[ticketRound{c.Ticket, c.Round}]
+	if reserved && g.claim == c.Claim && g.terminal == in.who.name {
+		return p, nil
+	}
 	open, err := roundOpen(ctx, in.tx, c.Block, c.Pack, c.Ticket, c.Round)
 	switch {
 	case err != nil:
 		return p, err
+	case reserved:
+		return p.against(wire.NoRight, "the ticket is reserved for another claim, of %s", g.terminal), nil
 	case !open:
 		return p.against(wire.NoRight, "round %d, and no reversal of this ticket's round %d was accepted", c.Round, c.Round-1), nil
+	case c.Round > 0:
+		return p.against(wire.NoRight, "round %d is paid by central's word only, and this claim has none", c.Round), nil
 	case r.owner == "":
 		return p.against(wire.NoRight, "pack %d was delivered to nobody", c.Pack), nil
 	case r.owner != in.who.name:

@@ -32,10 +32,25 @@ func newDesk(t *testing.T, w *world, name string) *desk {
 	return d
 }
 
+// record pays a ticket: a round above 0 with central's word.
 func (d *desk) record(t *testing.T, x lot, round int, id int) (validate.Receipt, error) {
-	return d.book.Record(t.Context(), validate.Claim{ID: fmt.Sprintf("%032x", id), Ticket: d.key(x), Round: round,
+	c := validate.Claim{ID: fmt.Sprintf("%032x", id), Ticket: d.key(x), Round: round,
 		Secret: x.code, Tier: x.tier, Amount: tiers[x.tier-1].Amount, Currency: "EUR", OwnerEpoch: 1, Entered: validate.Scanned, FirstCheck: noon,
-		Slip: validate.SlipFacts{Game: "Bingo", Pack: x.code.PackText(), Ticket: x.code.NumberText()}})
+		Slip: validate.SlipFacts{Game: "Bingo", Pack: x.code.PackText(), Ticket: x.code.NumberText()}}
+	if round > 0 {
+		c.Right = validate.RightGrant
+		if _, err := d.book.Intend(t.Context(), c); err != nil {
+			return validate.Receipt{}, err
+		}
+		list, err := d.book.OpenClaims(t.Context())
+		if err != nil || len(list) != 1 {
+			t.Fatalf("%d claims to ask about: %v", len(list), err)
+		}
+		if err := d.book.ClaimAnswered(t.Context(), d.ask(t, list[0])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d.book.Record(t.Context(), c)
 }
 
 func (d *desk) key(x lot) validate.TicketKey {
@@ -91,7 +106,7 @@ func testAcceptedReversalOpensTheTicketsNextRoundOnBothSides(t *testing.T, w *wo
 		if err != nil || len(list) != 1 || list[0].Number != r.Number.String() || list[0].Round != round || list[0].Manager != "paul" {
 			t.Fatalf("%+v %v", list, err)
 		}
-		if _, err := d.record(t, won, round+1, 50+round); !errors.Is(err, ledger.ErrRound) {
+		if _, err := d.record(t, won, round+1, 50+round); !errors.Is(err, ledger.ErrRight) {
 			t.Fatalf("paid again before central has answered: %v", err)
 		}
 		if paid, err := d.book.Paid(t.Context(), d.key(won)); err != nil || paid == nil {

@@ -89,6 +89,9 @@ func (tl *till) pay(t fataler, key validate.TicketKey, round int, amount money.A
 	c := claim(tl.t, int(key.Number))
 	c.ID, c.Ticket, c.Round, c.Amount, c.Currency = tl.id(), key, round, amount, currency
 	c.Slip.Game, c.Slip.Pack, c.Slip.Ticket = fmt.Sprintf("Game %c", 'A'+key.Block[0]%2), fmt.Sprintf("%07d", key.Pack), fmt.Sprintf("%03d", key.Number)
+	if round > 0 {
+		c = granted(tl.t, tl.l, c)
+	}
 	r := record(tl.t, tl.l, c)
 	tl.claims = append(tl.claims, r)
 	tl.add(act{key.Block[0], currency, amount, "claim", false})

@@ -104,6 +104,7 @@ type Ledger struct {
 	prev   Hash
 
 	changed chan struct{}   // closed at the next entry
+	intents chan struct{}   // closed at the next change of an intent
 	counts  validate.Unsent // of the current epoch
 	// waiting are the entries of the current epoch whose slip waits, with their receipts
 	// as they were committed; one that a print mark has passed since is nil, and read again.
@@ -111,6 +112,8 @@ type Ledger struct {
 
 	allowance *Allowance // central's, nil before its first acknowledgement
 	training  bool
+
+	prepared prepared
 
 	audited atomic.Bool
 	inDoubt bool                  // a commit ended in an error: the end of the chain is not known
@@ -150,11 +153,12 @@ func (l *Ledger) Writable() error {
 }
 
 // Record commits a claim in one transaction: the ticket is still unpaid in this round,
-// the allowance is not exceeded, the entry is appended to the chain, the print job is
-// stored as sending. When it returns nil the claim is on disk, and only then may
-// anything say that the ticket is paid. Recording the same claim id again returns the
-// first receipt. The errors are ErrPaid, with the receipt of the claim that stands in
-// the way, ErrAllowance, ErrRound, ErrTraining and ErrNotWritable.
+// the claim has its right, the allowance is not exceeded (what central has allowed needs
+// none), the entry is appended to the chain, the print job is stored as sending. When it
+// returns nil the claim is on disk, and only then may anything say that the ticket is
+// paid. Recording the same claim id again returns the first receipt. The errors are
+// ErrPaid, with the receipt of the claim that stands in the way, ErrRight, ErrAllowance,
+// ErrRound, ErrTraining and ErrNotWritable.
 func (l *Ledger) Record(ctx context.Context, c validate.Claim) (validate.Receipt, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,11 +180,16 @@ func (l *Ledger) Record(ctx context.Context, c validate.Claim) (validate.Receipt
 		if r, err = l.standing(ctx, w.tx, c); err != nil || r.ID != "" {
 			return err
 		}
-		if u := l.counts; !l.bound().allows(u, c.Amount) {
+		if err := w.right(ctx, c); err != nil {
+			return err
+		}
+		if u := l.counts; c.Right != validate.RightGrant && !l.bound().allows(u, c.Amount) {
 			return fmt.Errorf("%w: %d claims of %d minor units above the acknowledged entry %d", ErrAllowance, u.Claims, u.Money, u.Acked)
 		}
-		r, err = w.claim(ctx, c, opening, slip)
-		return err
+		if r, err = w.claim(ctx, c, opening, slip); err != nil {
+			return err
+		}
+		return w.used(ctx, c)
 	})
 	if errors.Is(err, ErrPaid) {
 		return r, err // the claim that stands in the way
@@ -190,10 +199,13 @@ func (l *Ledger) Record(ctx context.Context, c validate.Claim) (validate.Receipt
 	}
 	if l.seq != before { // appended, not found
 		committed := r // as the file would give it: the secret is in the entry alone, sealed
-		committed.Secret, committed.FirstCheck = ticket.Code{}, r.FirstCheck.Truncate(time.Millisecond)
+		committed.Secret, committed.FirstCheck, committed.Right = ticket.Code{}, r.FirstCheck.Truncate(time.Millisecond), ""
 		l.waiting[l.seq] = &committed
 		l.counts.Claims++
 		l.counts.Money += c.Amount
+		if c.Right == validate.RightGrant {
+			l.intentChanged()
+		}
 	}
 	return r, nil
 }
@@ -235,15 +247,17 @@ func (l *Ledger) opening(c validate.Claim) ([]byte, error) {
 	if len(c.ID) != 32 || c.Ticket.Block == (validate.BlockID{}) || c.Tier < 1 || c.Amount <= 0 {
 		return nil, fmt.Errorf("claim %q of tier %d and %d minor units: not a whole claim", c.ID, c.Tier, c.Amount)
 	}
-	if l.opt.ClaimKey.IsZero() {
-		return nil, nil
-	}
-	return l.opt.ClaimKey.Seal(c.ID, c.Ticket, c.Round, c.Secret.Secret())
+	return l.prepared.take(l.opt.ClaimKey, c)
 }
 
 // standing looks for a claim of the same ticket and round. A claim with the same id is
 // the answer. A round that no accepted reversal opened would be a second payment.
 func (l *Ledger) standing(ctx context.Context, tx *sql.Tx, c validate.Claim) (validate.Receipt, error) {
+	if any, err := l.claimed(ctx, tx, c.Ticket); err != nil {
+		return validate.Receipt{}, fmt.Errorf("%w: %w", ErrNotWritable, err)
+	} else if !any {
+		return validate.Receipt{}, mayClaimRound(ctx, tx, c)
+	}
 	r, err := l.receipt(ctx, tx, ofTicket+" AND c.round = ?", c.Ticket.Block[:], c.Ticket.Pack, c.Ticket.Number, c.Round)
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -339,12 +353,24 @@ func (l *Ledger) unsent(ctx context.Context, q querier) (validate.Unsent, error)
 // Paid returns the claim that stands on the ticket, nil when it has none: also after its
 // reversal was accepted. The ticket may then be paid in Round, with a grant from central.
 func (l *Ledger) Paid(ctx context.Context, t validate.TicketKey) (*validate.Receipt, error) {
-	r, err := l.receipt(ctx, l.read, ofTicket+` AND NOT EXISTS (SELECT 1 FROM reversals r WHERE r.claim_epoch = c.epoch AND r.claim_seq = c.seq
-		AND r.state = 'accepted') ORDER BY c.round DESC LIMIT 1`, t.Block[:], t.Pack, t.Number)
+	if any, err := l.claimed(ctx, l.read, t); err != nil || !any {
+		return nil, err
+	}
+	r, err := l.receipt(ctx, l.read, standsOn, t.Block[:], t.Pack, t.Number)
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil
 	}
 	return &r, err
+}
+
+// claimed tells whether a ticket has a claim of whatever round. Nearly every ticket that is
+// asked for has none, and one look at the key costs a tenth of the joined rows.
+func (l *Ledger) claimed(ctx context.Context, q querier, t validate.TicketKey) (any bool, err error) {
+	err = q.QueryRowContext(ctx, "SELECT EXISTS(SELECT 1 FROM claims WHERE block = ? AND pack = ? AND ticket = ?)", t.Block[:], t.Pack, t.Number).Scan(&any)
+	if err != nil {
+		return false, fmt.Errorf("claims of ticket %d of pack %d: %w", t.Number, t.Pack, l.seen(err))
+	}
+	return any, nil
 }
 
 // Receipt returns the claim of an entry, or ErrNotFound.
@@ -377,8 +403,13 @@ func (l *Ledger) Unprinted(ctx context.Context) ([]validate.Receipt, error) {
 	return list, nil
 }
 
-// ofTicket begins a condition that finds claims by their ticket.
-const ofTicket = "c.block = ? AND c.pack = ? AND c.ticket = ?"
+// ofTicket begins a condition that finds claims by their ticket; standsOn finds the one
+// that no accepted reversal took back.
+const (
+	ofTicket = "c.block = ? AND c.pack = ? AND c.ticket = ?"
+	standsOn = ofTicket + ` AND NOT EXISTS (SELECT 1 FROM reversals r WHERE r.claim_epoch = c.epoch AND r.claim_seq = c.seq
+		AND r.state = 'accepted') ORDER BY c.round DESC LIMIT 1`
+)
 
 func (l *Ledger) receipt(ctx context.Context, q querier, where string, args ...any) (validate.Receipt, error) {
 	list, err := l.receipts(ctx, q, where, args...)

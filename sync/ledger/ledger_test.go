@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -513,6 +514,46 @@ func TestOpeningProvesTheSecretToCentralAndToNobodyElse(t *testing.T) {
 	}
 	if _, err := key.Open(c.ID, c.Ticket, 0, sealed); err == nil {
 		t.Error("another key opens it")
+	}
+}
+
+// TestPreparedOpeningServesItsOwnClaimAlone: one sealed for another id, round, ticket or code
+// would open nothing at central, and the payment would stand as unproven.
+func TestPreparedOpeningServesItsOwnClaimAlone(t *testing.T) {
+	secret, public, err := GenerateClaimKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := must(ParseClaimSecretKey(secret))
+	opt := options(t.TempDir())
+	opt.ClaimKey = must(ParseClaimKey(public))
+	l := openTest(t, opt)
+	c := claim(t, 17)
+	for name, change := range map[string]func(*validate.Claim){"the same": func(*validate.Claim) {}, "id": func(c *validate.Claim) { c.ID = strings.Repeat("e", 32) },
+		"round": func(c *validate.Claim) { c.Round = 1 }, "ticket": func(c *validate.Claim) { c.Ticket.Number++ },
+		"code": func(c *validate.Claim) { c.Secret = claim(t, 18).Secret }} {
+		t.Run(name, func(t *testing.T) {
+			l.Prepare(c)
+			before := l.prepared.list[len(l.prepared.list)-1].sealed
+			other := c
+			change(&other)
+			sealed, err := l.opening(other)
+			if err != nil || bytes.Equal(sealed, before) != (name == "the same") {
+				t.Fatalf("taken: %v, %v", bytes.Equal(sealed, before), err)
+			}
+			if got, err := key.Open(other.ID, other.Ticket, other.Round, sealed); err != nil || got != other.Secret.Secret() {
+				t.Error("it does not open:", err)
+			}
+			if again := must(l.opening(other)); bytes.Equal(again, sealed) {
+				t.Error("one opening served twice")
+			}
+		})
+	}
+	for n := range 30 {
+		l.Prepare(claim(t, 100+n))
+	}
+	if n := len(l.prepared.list); n != maxPrepared {
+		t.Errorf("%d openings are kept", n)
 	}
 }
 

@@ -44,7 +44,7 @@ func open(ctx context.Context, opt Options) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Ledger{opt: opt, lock: lock, changed: make(chan struct{})}
+	l := &Ledger{opt: opt, lock: lock, changed: make(chan struct{}), intents: make(chan struct{})}
 	if f, err := os.OpenFile(opt.Path, os.O_CREATE|os.O_RDWR, 0o600); err != nil { // SQLite would let the umask decide
 		return nil, errors.Join(err, lock.release())
 	} else if l.file, err = f.Stat(); err != nil {

@@ -7,7 +7,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 
 	"grattoir/validate"
 )
@@ -100,6 +102,63 @@ func (k ClaimKey) Seal(claimID string, t validate.TicketKey, round int, secret s
 		return nil, fmt.Errorf("seal the opening: %w", err)
 	}
 	return sealed, nil
+}
+
+// prepared are openings that were sealed before their claims are recorded.
+type prepared struct {
+	mu   sync.Mutex
+	list []sealedOpening // oldest first
+}
+
+// sealedOpening is the opening of a claim that may be recorded.
+type sealedOpening struct {
+	id, secret string
+	ticket     validate.TicketKey
+	round      int
+	sealed     []byte
+}
+
+// maxPrepared is as many tickets as one customer's batch holds, and the one after it.
+const maxPrepared = 11
+
+// Prepare seals the opening of a claim that may follow, so that Record need not: it takes
+// longer than all of Record's reads together. Nothing is committed, and nothing is lost
+// when the claim never comes.
+func (l *Ledger) Prepare(c validate.Claim) {
+	o := sealedOpening{c.ID, c.Secret.Secret(), c.Ticket, c.Round, nil}
+	var err error
+	if o.sealed, err = l.opt.ClaimKey.opening(c); err != nil || o.sealed == nil {
+		return // Record will meet the same error, and has somebody to tell
+	}
+	p := &l.prepared
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.list = slices.DeleteFunc(p.list, func(older sealedOpening) bool { return older.id == c.ID })
+	if len(p.list) == maxPrepared {
+		p.list = slices.Delete(p.list, 0, 1)
+	}
+	p.list = append(p.list, o)
+}
+
+// take gives the opening of exactly this claim, sealed now if it was not before.
+func (p *prepared) take(key ClaimKey, c validate.Claim) ([]byte, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, o := range p.list {
+		if o.id == c.ID && o.ticket == c.Ticket && o.round == c.Round && o.secret == c.Secret.Secret() {
+			p.list = slices.Delete(p.list, i, i+1)
+			return o.sealed, nil
+		}
+	}
+	return key.opening(c)
+}
+
+// opening is that of a claim, nil where there is no key to seal it to.
+func (k ClaimKey) opening(c validate.Claim) ([]byte, error) {
+	if k.IsZero() {
+		return nil, nil
+	}
+	return k.Seal(c.ID, c.Ticket, c.Round, c.Secret.Secret())
 }
 
 // Open returns the secret of a claim, or an error when it was sealed for another claim or key.

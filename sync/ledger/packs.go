@@ -81,6 +81,11 @@ func (w *writing) applyItem(ctx context.Context, item wire.FeedItem) error {
 			return fmt.Errorf("%w: no whole answer to a reversal", ErrFeed)
 		}
 		return w.answered(ctx, *item.Reversal)
+	case wire.FeedHold:
+		if item.Hold == nil || item.Hold.Block == (validate.BlockID{}) {
+			return fmt.Errorf("%w: no whole hold", ErrFeed)
+		}
+		return w.hold(ctx, item.Seq, *item.Hold)
 	}
 	return nil // of a later central
 }

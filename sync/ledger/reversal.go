@@ -189,6 +189,9 @@ func fillReversal(r *validate.Reversal, e Entry) error {
 // Round is the round in which the ticket would be paid now: its accepted reversals so
 // far. A claim of a round above 0 needs a grant from central.
 func (l *Ledger) Round(ctx context.Context, t validate.TicketKey) (int, error) {
+	if any, err := l.claimed(ctx, l.read, t); err != nil || !any {
+		return 0, err
+	}
 	return roundOf(ctx, l.read, t)
 }
 
@@ -201,10 +204,11 @@ func roundOf(ctx context.Context, q querier, t validate.TicketKey) (n int, err e
 	return n, nil
 }
 
-// mayClaimRound is nil for round 0, whose row in the table of claims says all, and for
-// the round that accepted reversals have opened.
+// mayClaimRound is nil for round 0, whose row in the table of claims says all, for the
+// round that accepted reversals have opened, and for the one that central has allowed:
+// the payments before it may have been made and taken back elsewhere.
 func mayClaimRound(ctx context.Context, q querier, c validate.Claim) error {
-	if c.Round == 0 {
+	if c.Round == 0 || c.Right == validate.RightGrant {
 		return nil
 	}
 	round, err := roundOf(ctx, q, c.Ticket)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"sync"
 )
 
 // migrations[n] brings a file from schema version n to n+1; version 0 is an empty file,
@@ -48,6 +49,7 @@ var migrations = [][]string{
 		PRIMARY KEY(epoch, seq)) STRICT, WITHOUT ROWID`,
 	},
 	closingTables,
+	rightsTables,
 }
 
 // runSteps brings a file of one schema version to that of the last step.
@@ -70,7 +72,10 @@ type execer interface {
 // verifySchema holds the tables and triggers of a file against those that the steps
 // make: a trigger that was added could undo a payment when the next one is made.
 func verifySchema(ctx context.Context, q querier, steps [][]string) error {
-	want, err := schemaOf(ctx, steps)
+	want, err := presentSchema()
+	if len(steps) != len(migrations) { // half-way through a migration, or in a test of one
+		want, err = schemaOf(ctx, steps)
+	}
 	if err != nil {
 		return err
 	}
@@ -90,6 +95,9 @@ func verifySchema(ctx context.Context, q querier, steps [][]string) error {
 	}
 	return nil
 }
+
+// presentSchema is what all steps make. It is the same at each open.
+var presentSchema = sync.OnceValues(func() (map[string]string, error) { return schemaOf(context.Background(), migrations) })
 
 // schemaOf is what the steps make, in memory.
 func schemaOf(ctx context.Context, steps [][]string) (map[string]string, error) {

@@ -181,7 +181,7 @@ func Salvage(ctx context.Context, opt Options, cause error) (*Ledger, error) {
 		return nil, fmt.Errorf("ledger %s: %w", opt.Path, err)
 	}
 	// Where no lock can be made, nothing can be written: a second reader does no harm.
-	l := &Ledger{opt: opt, lock: lock, changed: make(chan struct{}), waiting: map[int64]*validate.Receipt{}, epoch: 1, inDoubt: true}
+	l := &Ledger{opt: opt, lock: lock, changed: make(chan struct{}), intents: make(chan struct{}), waiting: map[int64]*validate.Receipt{}, epoch: 1, inDoubt: true}
 	l.sick.Store(&cause)
 	reader := salvager{opt.Path}
 	l.db, l.read = sql.OpenDB(reader), sql.OpenDB(reader)

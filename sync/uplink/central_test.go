@@ -32,6 +32,7 @@ type realLink struct {
 	real    *central.Central
 	winners []ticket.Code
 	block   *manifest.Block
+	id      validate.BlockID
 }
 
 var realTiers = []manifest.Tier{{Count: 20, Amount: 2000}}
@@ -90,11 +91,12 @@ func (r *realLink) seal(t *testing.T, path string) {
 			r.winners = append(r.winners, must(ticket.Parse(digits, 0, ticket.Shipped())))
 		}
 	}
-	_, err = seal.Seal(t.Context(), &csv, seal.Order{Game: "bingo", Name: "Bingo", Emission: "1", Number: 1, Serial: 1, Currency: "EUR", Price: 1000, Layout: ticket.G40(),
+	sealed, err := seal.Seal(t.Context(), &csv, seal.Order{Game: "bingo", Name: "Bingo", Emission: "1", Number: 1, Serial: 1, Currency: "EUR", Price: 1000, Layout: ticket.G40(),
 		Signer: must(note.NewSigner(private)), Prizes: func(int64) ([]manifest.Tier, bool, error) { return realTiers, true, nil }}, path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.id = sealed.Header.Block
 	if _, err := r.real.Publish(t.Context(), path); err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ func newClient(base *url.URL, dial func(ctx context.Context, network, addr strin
 	}
 	// HTTP/1.1: each lane has a connection of its own, so that a block on its way never
 	// holds up the journal. No compression: a small answer must not unfold into a large one.
-	t := &http.Transport{DialContext: dial, TLSClientConfig: config, TLSHandshakeTimeout: 15 * time.Second, MaxIdleConnsPerHost: 4,
+	t := &http.Transport{DialContext: dial, TLSClientConfig: config, TLSHandshakeTimeout: 15 * time.Second, MaxIdleConnsPerHost: 8,
 		IdleConnTimeout: 90 * time.Second, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10}
 	return &client{base: base, transport: t, http: &http.Client{Transport: t,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}} // central never redirects; a portal does
@@ -82,13 +82,17 @@ func (c *client) close() { c.transport.CloseIdleConnections() }
 
 // post sends a message and reads the answer.
 func (c *client) post(ctx context.Context, path string, message, answer any) error {
+	return c.postWithin(ctx, requestTimeout, path, message, answer)
+}
+
+func (c *client) postWithin(ctx context.Context, timeout time.Duration, path string, message, answer any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false) // journal lines would grow to six times their length
 	if err := enc.Encode(message); err != nil {
 		return err
 	}
-	return c.exchange(ctx, requestTimeout, http.MethodPost, path, b.Bytes(), answer)
+	return c.exchange(ctx, timeout, http.MethodPost, path, b.Bytes(), answer)
 }
 
 // get reads the answer at a path, which may have a query.

@@ -50,10 +50,13 @@ func (u *Uplink) hear(ctx context.Context) (rest, error) {
 	}
 	u.heard()
 	for _, item := range f.Items {
-		if item.Kind == wire.FeedPack {
+		switch item.Kind {
+		case wire.FeedPack:
 			signal(u.replan)
 			signal(u.packs)
-			break
+		case wire.FeedHold:
+			u.opt.Step("held")
+			signal(u.held)
 		}
 	}
 	return rest{now: true}, nil

@@ -41,6 +41,14 @@ type Ledger interface {
 	SignHead(ctx context.Context, why ledger.HeadReason) error
 	FeedCursor(ctx context.Context) (int64, error)
 	ApplyFeed(ctx context.Context, items []wire.FeedItem, next int64) error
+	// OpenClaims are what central must be asked, ClaimAnswered stores what it said, and
+	// IntentsChanged is closed when there may be more to ask.
+	OpenClaims(ctx context.Context) ([]wire.ClaimRequest, error)
+	ClaimAnswered(ctx context.Context, a wire.ClaimAnswer) error
+	IntentsChanged() <-chan struct{}
+	// HoldsWaiting are holds of the feed that central does not know to be kept.
+	HoldsWaiting(ctx context.Context, max int) ([]wire.HoldAck, wire.Position, error)
+	HoldsStored(ctx context.Context, feed []int64) error
 	// OwnPacks are the runs of packs that this terminal owns, whatever their state.
 	OwnPacks(ctx context.Context) ([]wire.PackItem, error)
 	Snapshot(ctx context.Context) (int64, error)
@@ -82,6 +90,9 @@ type Options struct {
 	OnBlocks func()
 	// OnListed is called when Listed has changed, nil for nobody.
 	OnListed func()
+	// Step, when set, is called before and after each durable step of a claim or a hold,
+	// with its name. Crash tests kill the program there.
+	Step func(name string)
 	// Held tells what the file of a block of that name is, false for one that is not open.
 	// Nil knows none: an earlier issue of a block then stays until its room is needed.
 	Held func(sha256 string) (Held, bool)
@@ -91,6 +102,8 @@ type Options struct {
 type Lane string
 
 const (
+	LaneClaims  Lane = "claims"  // may this ticket be paid? to central
+	LaneHolds   Lane = "holds"   // tickets that are not paid here by ourselves, to central
 	LaneJournal Lane = "journal" // entries to central
 	LaneFeed    Lane = "feed"    // packs and payments elsewhere from central
 	LaneFiles   Lane = "files"   // snapshot and blocks from central
@@ -169,6 +182,7 @@ type Uplink struct {
 	replan chan struct{} // packs or the region have changed: other blocks may be wanted
 	packs  chan struct{} // packs or blocks have come, maybe with a pepper to ask for
 	nudge  chan struct{} // moved was set
+	held   chan struct{} // a hold has come
 
 	mu         sync.Mutex // guards what follows
 	faults     map[Lane]Fault
@@ -205,7 +219,7 @@ func New(o Options) (*Uplink, error) {
 		return nil, fmt.Errorf("uplink: blocks need a folder and a quota, not %q and %d bytes", o.Blocks.Dir, o.Blocks.Quota)
 	}
 	o.fill()
-	u := &Uplink{opt: o, id: o.Identity, fresh: make(chan struct{}, 1), replan: make(chan struct{}, 1), packs: make(chan struct{}, 1), nudge: make(chan struct{}, 1), faults: map[Lane]Fault{}}
+	u := &Uplink{opt: o, id: o.Identity, fresh: make(chan struct{}, 1), replan: make(chan struct{}, 1), packs: make(chan struct{}, 1), nudge: make(chan struct{}, 1), held: make(chan struct{}, 1), faults: map[Lane]Fault{}}
 	if u.floor, err = o.Ledger.SignedTime(context.Background()); err != nil {
 		return nil, err
 	}
@@ -247,6 +261,9 @@ func (o *Options) fill() {
 	if o.OnListed == nil {
 		o.OnListed = func() {}
 	}
+	if o.Step == nil {
+		o.Step = func(string) {}
+	}
 	if o.Held == nil {
 		o.Held = func(string) (Held, bool) { return Held{}, false }
 	}
@@ -258,7 +275,7 @@ func (u *Uplink) Run(ctx context.Context) error {
 	defer u.client.close()
 	var lanes sync.WaitGroup
 	j, f := journal{Uplink: u, at: -1, max: firstRun}, files{Uplink: u}
-	all := map[Lane]step{LaneJournal: j.step, LaneFeed: u.hear, LaneFiles: f.step, LanePeppers: u.fetchPeppers, LaneHello: u.hello}
+	all := map[Lane]step{LaneClaims: u.askClaims, LaneHolds: u.sendHolds, LaneJournal: j.step, LaneFeed: u.hear, LaneFiles: f.step, LanePeppers: u.fetchPeppers, LaneHello: u.hello}
 	if u.opt.Register != nil {
 		all[LaneIdentities] = u.sendIdentities
 	}
@@ -269,7 +286,8 @@ func (u *Uplink) Run(ctx context.Context) error {
 	return nil
 }
 
-// step does a lane's next piece of work and returns what it waits for then.
+// step does a lane's next piece of work and returns what it waits for then. After an
+// error that is what ends the pause early.
 type step func(ctx context.Context) (rest, error)
 
 // rest ends when one of its channels is ready or its time has passed; zero time is no
@@ -304,7 +322,7 @@ func (u *Uplink) work(ctx context.Context, name Lane, next step) {
 		if errors.Is(err, ErrStopped) {
 			return
 		}
-		u.wait(ctx, rest{after: u.pause(err, tries)})
+		u.wait(ctx, rest{after: u.pause(err, tries), wake: r.wake})
 	}
 }
 
@@ -497,7 +515,7 @@ func (u *Uplink) Status() Status {
 	if err := errors.Join(err1, err2, err3, err4); err != nil && u.faults[LaneJournal].Code == "" {
 		s.Faults = append(s.Faults, Fault{Code: CodeStore, Lane: LaneJournal, Text: clip(err.Error(), 400), At: u.opt.Now(), Tries: 1})
 	}
-	order := []Lane{LaneJournal, LaneFeed, LaneFiles, LanePeppers, LaneIdentities, LaneHello}
+	order := []Lane{LaneClaims, LaneHolds, LaneJournal, LaneFeed, LaneFiles, LanePeppers, LaneIdentities, LaneHello}
 	slices.SortFunc(s.Faults, func(a, b Fault) int { return slices.Index(order, a.Lane) - slices.Index(order, b.Lane) })
 	return s
 }

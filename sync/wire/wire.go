@@ -151,6 +151,7 @@ type FeedItem struct {
 	Paid *PaidItem `json:"paid,omitempty"`
 
 	Reversal *ReversalItem `json:"reversal,omitempty"`
+	Hold     *HoldItem     `json:"hold,omitempty"`
 }
 
 // FeedKind says what an item is about.
@@ -161,6 +162,7 @@ const (
 	FeedPaid FeedKind = "paid" // a ticket of this terminal's packs was paid elsewhere
 
 	FeedReversal FeedKind = "reversal" // central has decided a reversal that this terminal asked for
+	FeedHold     FeedKind = "hold"     // a ticket of this terminal's packs is paid by central's word only
 )
 
 // PackItem sets the state of a run of packs.

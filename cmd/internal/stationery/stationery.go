@@ -6,6 +6,7 @@ package stationery
 import (
 	"fmt"
 	"image"
+	"time"
 
 	"grattoir/cmd/internal/cli"
 	"grattoir/configs"
@@ -25,7 +26,11 @@ func Config(c configs.Terminal) (printer.Config, error) {
 	if err != nil {
 		return printer.Config{}, err
 	}
-	return printer.Config{Path: c.Printer.Path, Baud: c.Printer.Baud, Flow: printer.Flow(c.Printer.Flow), Profile: p}, nil
+	if c.Printer.DrawerPin != 0 && !p.Drawer {
+		return printer.Config{}, fmt.Errorf("printer.drawer_pin: profile %q has no drawer socket; where this very printer has one, say drawer = true in a profile of your own (printer.profiles)", p.Name)
+	}
+	return printer.Config{Path: c.Printer.Path, Baud: c.Printer.Baud, Flow: printer.Flow(c.Printer.Flow), Profile: p,
+		Drawer: printer.Drawer{Pin: c.Printer.DrawerPin, Pulse: time.Duration(c.Printer.DrawerPulseMS) * time.Millisecond}}, nil
 }
 
 func profile(c configs.Printer) (printer.Profile, error) {

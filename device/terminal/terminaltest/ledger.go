@@ -42,6 +42,8 @@ type Ledger struct {
 	shift     *validate.Shift
 	closings  []validate.Closing
 	reversals []validate.Reversal
+	intents   []validate.Intent
+	changed   chan struct{} // closed at the next change of an intent
 	training  bool
 	writing   error // what Writable and Record answer
 	reading   error // what every question answers
@@ -49,7 +51,7 @@ type Ledger struct {
 
 // NewLedger makes an empty ledger of journal epoch 1. Now is the device's clock.
 func NewLedger(name string, now func() time.Time) *Ledger {
-	return &Ledger{terminal: name, now: now, attempts: map[validate.TicketKey]int{}, rounds: map[validate.TicketKey]int{}}
+	return &Ledger{terminal: name, now: now, attempts: map[validate.TicketKey]int{}, rounds: map[validate.TicketKey]int{}, changed: make(chan struct{})}
 }
 
 // Break makes the ledger refuse to commit with err; nil mends it.
@@ -137,6 +139,9 @@ func (l *Ledger) Paid(_ context.Context, t validate.TicketKey) (*validate.Receip
 	return found, nil
 }
 
+// Prepare does nothing.
+func (l *Ledger) Prepare(validate.Claim) {}
+
 // Record commits a claim: the same id again gets the first receipt, another claim of
 // the ticket and round ErrPaid. The secret is not kept.
 func (l *Ledger) Record(_ context.Context, c validate.Claim) (validate.Receipt, error) {
@@ -157,10 +162,13 @@ func (l *Ledger) Record(_ context.Context, c validate.Claim) (validate.Receipt, 
 		}
 		return r, fmt.Errorf("%w: entry %v", ErrPaid, r.Number)
 	}
-	if c.Round > l.rounds[c.Ticket] {
+	if err := l.mayPay(c); err != nil {
+		return validate.Receipt{}, err
+	}
+	if c.Round > l.rounds[c.Ticket] && c.Right != validate.RightGrant {
 		return validate.Receipt{}, fmt.Errorf("round %d of a ticket with %d accepted reversals", c.Round, l.rounds[c.Ticket])
 	}
-	if !l.allows() {
+	if !l.allows() && c.Right != validate.RightGrant {
 		return validate.Receipt{}, ErrAllowance
 	}
 	r := validate.Receipt{Claim: c, Number: validate.EntryNumber{Epoch: 1, Seq: int64(len(l.entries)) + 1}, Terminal: l.terminal,
@@ -169,6 +177,7 @@ func (l *Ledger) Record(_ context.Context, c validate.Claim) (validate.Receipt, 
 	hash := sha256.Sum256(fmt.Appendf(nil, "%v %+v", r.Number, r.Claim))
 	r.Hash = hex.EncodeToString(hash[:])
 	l.entries = append(l.entries, r)
+	l.spend(c)
 	return r, nil
 }
 

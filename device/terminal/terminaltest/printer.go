@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"grattoir/device/terminal"
 	"grattoir/validate"
@@ -15,8 +16,10 @@ type Printer struct {
 	mu       sync.Mutex
 	fault    *terminal.Fault
 	warning  *terminal.Fault
+	takes    time.Duration
 	paused   bool
 	level    validate.PrintState
+	opened   []string // claims whose slip opened the drawer
 	slips    []validate.Receipt
 	closings []validate.Closing
 	changed  chan struct{} // closed at every change of the above
@@ -63,6 +66,9 @@ func (p *Printer) set(edit func()) {
 	p.changed = make(chan struct{})
 }
 
+// Takes lets each slip take so long from now on, in the time of the test's bubble.
+func (p *Printer) Takes(d time.Duration) { p.set(func() { p.takes = d }) }
+
 // Slips lists what came out, in order. Copies of a receipt tells which copy it is.
 func (p *Printer) Slips() []validate.Receipt {
 	p.mu.Lock()
@@ -108,17 +114,16 @@ func (p *Printer) Changed() <-chan struct{} {
 	return p.changed
 }
 
-// PrintClosing keeps the slip of a closing.
-func (p *Printer) PrintClosing(_ context.Context, c validate.Closing) (validate.PrintState, error) {
-	if f := p.Ready(); f != nil {
-		return validate.Held, fmt.Errorf("printer fault %s: nothing was sent", f.Code)
-	}
+// PrintClosing keeps the slip of a closing, as Print does that of a payment.
+func (p *Printer) PrintClosing(ctx context.Context, c validate.Closing) (validate.PrintState, error) {
+	return p.print(ctx, func(*terminal.Fault) {}, func() { p.closings = append(p.closings, c) })
+}
+
+// Opened lists the claims whose slip opened the drawer.
+func (p *Printer) Opened() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.closings = append(p.closings, c)
-	close(p.changed)
-	p.changed = make(chan struct{})
-	return p.level, nil
+	return slices.Clone(p.opened)
 }
 
 // Closings lists the slips of closings, in their order.
@@ -130,7 +135,16 @@ func (p *Printer) Closings() []validate.Closing {
 
 // Print keeps the slip. A fault at its beginning gives Held: nothing was sent. A pause
 // or a fault later is waited for; when ctx ends in it nobody can tell: Unknown.
-func (p *Printer) Print(ctx context.Context, r validate.Receipt, watch func(*terminal.Fault)) (validate.PrintState, error) {
+func (p *Printer) Print(ctx context.Context, r validate.Receipt, drawer bool, watch func(*terminal.Fault)) (validate.PrintState, error) {
+	return p.print(ctx, watch, func() {
+		p.slips = append(p.slips, r)
+		if drawer {
+			p.opened = append(p.opened, r.ID)
+		}
+	})
+}
+
+func (p *Printer) print(ctx context.Context, watch func(*terminal.Fault), keep func()) (validate.PrintState, error) {
 	if f := p.Ready(); f != nil {
 		return validate.Held, fmt.Errorf("printer fault %s: nothing was sent", f.Code)
 	}
@@ -139,8 +153,13 @@ func (p *Printer) Print(ctx context.Context, r validate.Receipt, watch func(*ter
 		p.mu.Lock()
 		fault, changed := p.fault, p.changed
 		if fault == nil && !p.paused {
-			level := p.level
-			p.slips = append(p.slips, r)
+			level, took := p.level, p.takes
+			if took > 0 {
+				p.mu.Unlock()
+				time.Sleep(took)
+				p.mu.Lock()
+			}
+			keep()
 			close(p.changed)
 			p.changed = make(chan struct{})
 			p.mu.Unlock()

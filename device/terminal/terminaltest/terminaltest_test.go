@@ -104,7 +104,7 @@ func TestPrinterHoldsASlipWhileAFaultStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := terminaltest.NewPrinter()
 		p.Break(terminaltest.PaperOut())
-		if s, err := p.Print(t.Context(), validate.Receipt{}, nil); s != validate.Held || err == nil || len(p.Slips()) != 0 {
+		if s, err := p.Print(t.Context(), validate.Receipt{}, false, nil); s != validate.Held || err == nil || len(p.Slips()) != 0 {
 			t.Fatalf("with no paper a slip is %s, %v, %d came out", s, err, len(p.Slips()))
 		}
 		p.Break(nil)
@@ -112,7 +112,7 @@ func TestPrinterHoldsASlipWhileAFaultStands(t *testing.T) {
 		var told []*terminal.Fault
 		var end validate.PrintState
 		go func() {
-			end, _ = p.Print(t.Context(), validate.Receipt{Copies: 1}, func(f *terminal.Fault) { told = append(told, f) })
+			end, _ = p.Print(t.Context(), validate.Receipt{Copies: 1}, false, func(f *terminal.Fault) { told = append(told, f) })
 		}()
 		synctest.Wait()
 		p.Break(terminaltest.PaperOut())
