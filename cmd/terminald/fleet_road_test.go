@@ -188,6 +188,7 @@ func (r *roads) travel(c *central.Central) http.Handler {
 		path = "/v1/" + path
 		name := from(q.Context())
 		x := r.fate(name, path)
+		r.f.note(name+path, "%s", q.URL)
 		body, err := io.ReadAll(io.LimitReader(q.Body, wire.MaxUpload+1))
 		if err != nil || !passes(q.Context(), x.there) {
 			panic(http.ErrAbortHandler) // as net/http wants it: the connection ends with no answer

@@ -5,9 +5,10 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
-	"crypto/rand"
+	"crypto/ed25519"
 	"crypto/sha256"
 	"crypto/tls"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -115,6 +116,10 @@ func newFleet(t *testing.T, seed uint64, size fleetSize, p plant) *fleet {
 	f.makeTickets()
 	for n := range size.shops {
 		f.addShop(fmt.Sprintf("T-%02d", n+1))
+	}
+	for _, s := range f.shops {
+		s.power()
+		time.Sleep(time.Second) // one after the other
 	}
 	f.plan(size.calm)
 	return f
@@ -353,8 +358,8 @@ type lot struct {
 // makeTickets seals and publishes two blocks: the second is of an emission whose claim
 // period ends in the simulated night.
 func (f *fleet) makeTickets() {
-	skey, vkey, err := note.GenerateKey(rand.Reader, "lottery")
-	f.must(err)
+	skey, vkey := sealKey()
+	var err error
 	f.signer, err = note.NewSigner(skey)
 	f.must(err)
 	_, err = f.central.TrustSealKey(vkey)
@@ -373,6 +378,17 @@ func (f *fleet) makeTickets() {
 	}
 	_, err = f.central.CloseEmission(f.ctx, "bingo", "2", f.closing, 30, true)
 	f.must(err)
+}
+
+// sealKey is the same in every run, and so are the blocks: terminals fetch them in the
+// order of their hashes.
+func sealKey() (private, public string) {
+	const name, ed25519Key = "lottery", "\x01"
+	seed := sha256.Sum256([]byte("the fleet's seal key"))
+	key := ed25519.NewKeyFromSeed(seed[:])
+	public, _ = note.NewEd25519VerifierKey(name, key.Public().(ed25519.PublicKey))
+	hash := strings.Split(public, "+")[1]
+	return "PRIVATE+KEY+" + name + "+" + hash + "+" + base64.StdEncoding.EncodeToString([]byte(ed25519Key+string(seed[:]))), public
 }
 
 func (f *fleet) sealBlock(block int, gameCode, emission string, number int, packs uint32) {
@@ -396,7 +412,10 @@ func (f *fleet) sealBlock(block int, gameCode, emission string, number int, pack
 		f.lots[l.pack] = append(f.lots[l.pack], l)
 	}
 	path := filepath.Join(f.dir, fmt.Sprintf("%s-%d.manifest", gameCode, number))
-	_, err := seal.Seal(f.ctx, &csv, seal.Order{Game: "bingo", Name: "Bingo", Emission: emission, Number: number, Serial: 1, Currency: "EUR", Price: 1000,
+	// As if it were issued again, so that its id is chosen here.
+	before := &manifest.Header{Block: validate.BlockID{15: byte(block)}, Game: "bingo", Emission: emission, Number: number, GameCode: "00" + gameCode, Tickets: tickets, FirstPack: 1,
+		PackSize: packTickets, Layout: ticket.G40()}
+	_, err := seal.Seal(f.ctx, &csv, seal.Order{Game: "bingo", Name: "Bingo", Emission: emission, Number: number, Serial: 1, Reissue: before, Currency: "EUR", Price: 1000,
 		Layout: ticket.G40(), Signer: f.signer, Prizes: func(int64) ([]manifest.Tier, bool, error) { return tiers, true, nil }}, path)
 	f.must(err)
 	published, err := f.central.Publish(f.ctx, path)
