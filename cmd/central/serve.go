@@ -38,6 +38,28 @@ type serving struct {
 	Identities struct {
 		KeepDays int `toml:"keep_days"` // an identity is erased so long after it arrived (code monétaire et financier, L561-12: five years)
 	} `toml:"identities"`
+	Settlement settlement `toml:"settlement"` // when active packs settle by themselves
+}
+
+// settlement is when an active pack settles by itself, of every game and of single ones.
+// A figure that is 0 is no rule.
+type settlement struct {
+	settleRule
+	Games map[string]settleRule `toml:"games"` // by game id, in the place of the others
+}
+
+type settleRule struct {
+	Percent  int   `toml:"percent"`         // of its low prizes paid, of those that a pack holds on average
+	LowMinor int64 `toml:"low_prize_minor"` // prizes of at most so much are low; 0 is every prize
+	Days     int   `toml:"days"`            // since it was put on sale
+}
+
+func (s settlement) rules() central.SettleRules {
+	r := central.SettleRules{Every: central.SettleRule(s.settleRule), Games: map[string]central.SettleRule{}}
+	for game, rule := range s.Games {
+		r.Games[game] = central.SettleRule(rule)
+	}
+	return r
 }
 
 func defaultServing() serving {
@@ -124,6 +146,9 @@ func (s *serving) check() error {
 	if err := checkKeepDays(s.Identities.KeepDays); err != nil {
 		return err
 	}
+	if err := s.Settlement.rules().Check(); err != nil {
+		return cli.Usagef("%w", err)
+	}
 	host, _, err := net.SplitHostPort(s.Console)
 	if err != nil {
 		return cli.Usagef("--console %.60q: want host:port, like 127.0.0.1:8088", s.Console)
@@ -151,13 +176,16 @@ func serve(ctx context.Context, s serving, asJSON bool, out io.Writer, console f
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	erasing, stopErasing := context.WithCancel(ctx)
-	var erasure sync.WaitGroup
-	erasure.Go(func() {
-		eraseDaily(erasing, c, s, func(err error) { log.Error("identities are not erased", "err", err) }, func(n int) { log.Info("identities erased", "records", n) })
+	chores, stopChores := context.WithCancel(ctx)
+	var atChores sync.WaitGroup
+	atChores.Go(func() {
+		eraseDaily(chores, c, s, func(err error) { log.Error("identities are not erased", "err", err) }, func(n int) { log.Info("identities erased", "records", n) })
 	})
-	defer erasure.Wait() // before the database is closed
-	defer stopErasing()
+	atChores.Go(func() {
+		settlePacks(chores, c, s.Settlement.rules(), func(err error) { log.Error("packs are not settled", "err", err) })
+	})
+	defer atChores.Wait() // before the database is closed
+	defer stopChores()
 	api := newServer(c.API(), log)
 	api.TLSConfig = c.TLSConfig()
 	api.RegisterOnShutdown(c.EndPolls)
@@ -185,6 +213,26 @@ func serve(ctx context.Context, s serving, asJSON bool, out io.Writer, console f
 		err = fmt.Errorf("serving ended by itself: %w", err)
 	}
 	return errors.Join(err, shutdown(servers))
+}
+
+// settleEvery is how often packs with new claims are looked at; all are once a day.
+const settleEvery = time.Minute
+
+// settlePacks settles the packs that are due, until ctx ends.
+func settlePacks(ctx context.Context, c *central.Central, rules central.SettleRules, fail func(error)) {
+	tick := time.NewTicker(settleEvery)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		all := time.Duration(n)*settleEvery%(24*time.Hour) == 0 // the first look too
+		if _, err := c.SettleDue(ctx, rules, all); err != nil && ctx.Err() == nil {
+			fail(err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // newServer bounds what a client may hold: a long poll takes under a minute, a block over

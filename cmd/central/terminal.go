@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -84,7 +85,7 @@ func orDash(s string) string {
 }
 
 func terminalCommand() *cobra.Command {
-	return cli.Group("terminal", "Add terminals, see them, say where they stand, publish their keys, suspend them", terminalAddCommand(), terminalListCommand(), terminalRegionCommand(), terminalKeyCommand(), terminalSuspendCommand())
+	return cli.Group("terminal", "Add terminals, see them, say where they stand, publish their keys, suspend them", terminalAddCommand(), terminalEnrolFileCommand(), terminalListCommand(), terminalRegionCommand(), terminalKeyCommand(), terminalSuspendCommand())
 }
 
 func terminalAddCommand() *cobra.Command {
@@ -117,6 +118,56 @@ its own packs first, then those of its region.`,
 		},
 	}
 	cmd.Flags().StringVar(&region, "region", "", "`region` it stands in")
+	f.flags(cmd)
+	return cmd
+}
+
+type enrolFileAnswer struct {
+	Terminal string    `json:"terminal"`
+	File     string    `json:"file"`
+	Central  string    `json:"central"`
+	Expires  time.Time `json:"expires"`
+	Key      string    `json:"key"` // central's public key, which signs the file
+}
+
+func terminalEnrolFileCommand() *cobra.Command {
+	var f folder
+	var out, url string
+	var days int
+	cmd := &cobra.Command{
+		Use:   "enrol-file NAME --central URL --out FILE",
+		Short: "Make a terminal known by a signed file for its card, for a shop with no network",
+		Long: `Make a terminal known and write a signed file for its card. With terminalctl enrol --file the
+device makes its own key and works with no network; central certifies the key once it can be reached.
+The file holds no private key. It holds a code that is good once, so carry it like one: whoever
+uses it first is that terminal, and central refuses the other, which shows. It works on no
+other terminal. Like add, it takes the place of an earlier code.`,
+		Example: `  central terminal enrol-file shop-0042 --central https://central.example:8443 --out shop-0042.enrol
+  central terminal enrol-file shop-0042 --central https://central.example:8443 --days 60 --out /media/card/enrol`,
+		Args: cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if out == "" || url == "" {
+				return cli.Usagef("--central and --out are needed: where the device will find central, and the file\nTry: %s --help", cmd.CommandPath())
+			}
+			if _, err := os.Lstat(out); err == nil {
+				return fmt.Errorf("%s exists, and its code would end: name another file, or take it away", out)
+			}
+			return f.act(cmd, true, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
+				text, e, err := c.EnrolFile(ctx, args[0], url, time.Duration(days)*24*time.Hour)
+				if err == nil {
+					err = writeNew(out, []byte(text), 0o600)
+				}
+				a := enrolFileAnswer{args[0], out, url, e.Expires, c.PublicKey()}
+				return a, func(w io.Writer) error {
+					_, err := fmt.Fprintf(w, "%s: %s enrols with it once, until %s: terminalctl enrol --file %s\nsigned by %s\n", a.File, a.Terminal, when(a.Expires), a.File, a.Key)
+					return err
+				}, err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", "", "`file` to write; it must not exist")
+	cmd.Flags().StringVar(&url, "central", "", "central's `URL` as the device will reach it")
+	cmd.Flags().IntVar(&days, "days", 30, "`days` for which it is good, at most 90")
 	f.flags(cmd)
 	return cmd
 }

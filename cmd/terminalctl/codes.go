@@ -76,6 +76,13 @@ func codes() []codeRow {
 		fr, en := r.Text(money.French), r.Text(money.English)
 		add("verdict "+string(r), terminal.Fault{Code: r.Code(), ClerkFR: fr.Word + " : " + fr.Clerk, ClerkEN: en.Word + ": " + en.Clerk, Technician: r.Technician()})
 	}
+	for _, n := range validate.PackNotes() {
+		fr, en := n.Text(money.French), n.Text(money.English)
+		add(string(n), terminal.Fault{Code: n.Code(), ClerkFR: fr.Word + " : " + fr.Clerk, ClerkEN: en.Word + ": " + en.Clerk, Technician: n.Technician()})
+	}
+	for _, f := range terminal.Faults() {
+		add("counter", f)
+	}
 	add("scanner", *health.Connecting())
 	for _, f := range scanner.Faults() {
 		add("scanner", terminal.Fault{Code: f.Code, ClerkFR: f.ClerkFR, ClerkEN: f.ClerkEN, Technician: f.Technician})

@@ -50,7 +50,7 @@ completed with --digits, or afterwards with terminalctl digits.`,
 			if err != nil {
 				return err
 			}
-			if err := printAnswer(cmd.OutOrStdout(), a, asJSON); err != nil {
+			if err := printAnswer(cmd.OutOrStdout(), a, asJSON); err != nil || a.Stage == terminal.OnPack {
 				return err
 			}
 			return cli.Exit(cli.VerdictCode(a.Verdict), nil)
@@ -127,7 +127,7 @@ paid by accident.`,
 				return err
 			}
 			if id == "" {
-				if before.Stage == terminal.Idle {
+				if before.Stage == terminal.Idle || before.Stage == terminal.OnPack {
 					return cli.Exit(cli.Person, errors.New("there is no ticket on the counter: scan one first"))
 				}
 				id = before.ID
@@ -441,6 +441,9 @@ func printAnswer(out io.Writer, a control.Answer, asJSON bool) error {
 	if a.Stage == terminal.Idle {
 		_, err := fmt.Fprintln(out, "no ticket on the counter")
 		return err
+	}
+	if a.Pack != nil {
+		return printPack(out, *a.Pack, false)
 	}
 	var b strings.Builder
 	b.WriteString(a.Message.Word)

@@ -270,7 +270,7 @@ func findSlip(ctx context.Context, i *ledger.Inspection, text string) (*slipPlac
 			return err
 		}
 		found.There, found.Kind, found.Time = true, string(e.Kind), e.Time
-		if e.Kind == ledger.KindClaim {
+		if e.IsClaim() {
 			c, err := e.Claim()
 			if err != nil {
 				return err
@@ -376,7 +376,7 @@ func (s slipPlace) text(head string) string {
 	switch {
 	case !s.There:
 		return fmt.Sprintf("SLIP %s IS NOT IN THE JOURNAL, which ends at %s: entries were cut off, or the slip is of another journal.\nKeep slip and card, call the centre.\n", s.Number, head)
-	case s.Kind == string(ledger.KindClaim):
+	case s.Kind == string(ledger.KindClaim), s.Kind == string(ledger.KindCarriedClaim):
 		return fmt.Sprintf("slip %s is there: a payment of %s, device time %s. Compare it with the paper.\n",
 			s.Number, money.Text(money.Amount(s.Minor), s.currency, money.English, money.Receipt), s.Time)
 	}

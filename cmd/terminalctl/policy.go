@@ -13,6 +13,7 @@ import (
 	"grattoir/cmd/internal/cli"
 	"grattoir/device/control"
 	"grattoir/sync/uplink"
+	"grattoir/validate/manifest"
 	"grattoir/validate/policy"
 )
 
@@ -50,7 +51,11 @@ trusted time pays by it at once.`,
 			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 				return cli.Exit(cli.Failed, fmt.Errorf("the folder %s does not exist: --into names the terminal's folder of policies, data/policies beside its ledger", dir))
 			}
-			a, err := importPolicy(args[0], dir, keys)
+			ring, err := readKeys(keys)
+			if err != nil {
+				return err
+			}
+			a, err := importPolicy(args[0], dir, ring)
 			if err != nil {
 				return err
 			}
@@ -82,11 +87,7 @@ trusted time pays by it at once.`,
 
 // importPolicy verifies a file and stores it under its version. Another policy of that
 // version is never overwritten.
-func importPolicy(path, dir string, keys []string) (importAnswer, error) {
-	ring, err := readKeys(keys)
-	if err != nil {
-		return importAnswer{}, err
-	}
+func importPolicy(path, dir string, ring manifest.Keys) (importAnswer, error) {
 	signed, err := cli.ReadBounded(path, policy.MaxText)
 	if err != nil {
 		return importAnswer{}, err

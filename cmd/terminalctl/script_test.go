@@ -47,7 +47,7 @@ func TestScripts(t *testing.T) {
 			return len(chips) > 0, err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "flip": flip, "status": status, "paid": paid, "till": till, "signed": signed, "hold": hold, "payT1": payT1, "noted": noted, "cutaudit": cutAudit,
-			"counter": openCounter, "answers": answers, "device": device, "locked": locked},
+			"counter": openCounter, "enrolled": enrolled, "answers": answers, "device": device, "locked": locked, "files": files},
 	})
 }
 
@@ -130,6 +130,16 @@ func flip(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	text[at] ^= 1
 	ts.Check(os.WriteFile(path, text, 0o600))
+}
+
+// files N PATTERN holds when so many files have such a name.
+func files(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	list, err := filepath.Glob(ts.MkAbs(args[1]))
+	if ts.Check(err); len(list) != n {
+		ts.Fatalf("%d files %s: %v", len(list), args[1], list)
+	}
 }
 
 // paid FILE N [close] makes the ledger of terminal T-1, or opens it, pays N more tickets,

@@ -17,6 +17,7 @@ import (
 	"grattoir/sync/uplink"
 	"grattoir/sync/wire"
 	"grattoir/validate"
+	"grattoir/validate/money"
 	"grattoir/validate/policy"
 	"grattoir/validate/ticket"
 )
@@ -139,9 +140,54 @@ func (l *link) Standing(ctx context.Context, o validate.Opened) (terminal.Standi
 			return s, err
 		}
 	}
+	ticket, err := l.book.TicketState(ctx, o.Code.Game, o.Code.Pack, o.Code.Number)
+	if err != nil {
+		return s, err
+	}
+	s.Pack = s.Pack.OfTicket(ticket)
 	s.Closed = closedOn(l.up.Listed(), o.Code)
 	s.PaidElsewhere, err = l.book.PaidElsewhere(ctx, o.Key())
 	return s, err
+}
+
+// packs is the counter's view of packs, nil for a terminal on its own.
+func (l *link) packs() terminal.Packs {
+	if l.up == nil {
+		return nil
+	}
+	return shelf{l}
+}
+
+// shelf are the packs of a linked terminal, as the feed and its own journal have them.
+type shelf struct{ *link }
+
+// Pack is what is known of a pack here.
+func (s shelf) Pack(ctx context.Context, gameCode string, pack uint32) (validate.Pack, error) {
+	return s.book.PackFacts(ctx, gameCode, pack)
+}
+
+// Inventory are the packs that central has said are this terminal's.
+func (s shelf) Inventory(ctx context.Context) ([]validate.PackRun, error) {
+	items, err := s.book.OwnPacks(ctx)
+	list := make([]validate.PackRun, 0, len(items))
+	for _, i := range items {
+		list = append(list, validate.PackRun{GameCode: i.GameCode, First: i.First, Last: i.Last, State: i.State, Epoch: i.Epoch})
+	}
+	return list, err
+}
+
+// Activate puts a pack on sale, unless central has suspended this terminal.
+func (s shelf) Activate(ctx context.Context, gameCode string, pack uint32, operator string, entered validate.Entered) (validate.Pack, error) {
+	if s.up.Status().Suspended() {
+		r := validate.TerminalSuspended
+		return validate.Pack{}, &terminal.Denied{Fault: terminal.Fault{Code: r.Code(), ClerkFR: r.Text(money.French).Clerk, ClerkEN: r.Text(money.English).Clerk,
+			Technician: r.Technician()}, Err: errors.New("this terminal is suspended")}
+	}
+	p, err := s.book.Activate(ctx, gameCode, pack, operator, entered)
+	if errors.Is(err, ledger.ErrPack) {
+		err = fmt.Errorf("%w: %w", terminal.ErrNotForSale, err)
+	}
+	return p, err
 }
 
 // closedOn is the closing notice's date of a ticket's emission, as the newest snapshot
@@ -207,6 +253,14 @@ func (l *link) run(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// reread takes what somebody has put beside the blocks.
+func (l *link) reread(ctx context.Context) error {
+	if l.up == nil {
+		return nil
+	}
+	return l.up.Reread(ctx)
 }
 
 // status is the link for the socket, nil when there is none.

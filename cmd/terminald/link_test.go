@@ -20,6 +20,7 @@ import (
 	"grattoir/sync/ledger"
 	"grattoir/sync/uplink"
 	"grattoir/validate"
+	"grattoir/validate/ticket"
 )
 
 // linked is a shop whose terminal is enrolled at a central of its own, both as the
@@ -31,6 +32,12 @@ type linked struct {
 }
 
 func openLinked(t *testing.T) *linked {
+	t.Helper()
+	return openLinkedWith(t, "1-10")
+}
+
+// openLinkedWith puts so many of the ten packs on sale; all are delivered.
+func openLinkedWith(t *testing.T, active string) *linked {
 	t.Helper()
 	dir := t.TempDir()
 	l := &linked{program: filepath.Join(dir, "bin-central")}
@@ -57,7 +64,7 @@ func openLinked(t *testing.T) *linked {
 	l.run(t, &added, "terminal", "add", "T-1")
 	l.enrol(t, till, added.Code)
 	l.run(t, nil, "pack", "deliver", "399", "1-10", "--to", "T-1")
-	l.run(t, nil, "pack", "activate", "399", "1-10")
+	l.run(t, nil, "pack", "activate", "399", active)
 	config := strings.NewReplacer("keys = [\"lottery.pub\"]\n", "", "stand_alone = true\n", "", "shop.name", "central.url = \""+l.central.URL()+"\"\nshop.name").Replace(shopConfig)
 	if err := os.WriteFile(filepath.Join(till, "terminald.toml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
@@ -257,5 +264,41 @@ func TestPackThatCentralHasNotActivatedIsNotPaid(t *testing.T) {
 	st, err := l.Client.Status(deadline(t))
 	if err != nil || st.Unsent.Claims != 1 || st.Unsent.Oldest.IsZero() {
 		t.Fatalf("%+v %v", st.Unsent, err)
+	}
+}
+
+// TestPackIsPutOnSaleAtTheShopWithNoNetwork: from the public code to central's word.
+func TestPackIsPutOnSaleAtTheShopWithNoNetwork(t *testing.T) {
+	l := openLinkedWith(t, "1-9")
+	l.start(t)
+	l.await(t, func(st control.Status) bool { return len(st.Blocks) == 1 && st.Link.Feed >= 2 })
+	if err := l.central.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	ctx := deadline(t)
+	back, err := ticket.Make(ticket.G18(), "399", 10, 0, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := l.Scan(ctx, back.Digits())
+	if err != nil || a.Pack == nil || !a.Pack.Activatable {
+		t.Fatalf("%+v %v", a, err)
+	}
+	if p, err := l.Client.ActivateShown(ctx, a.ID); err != nil || p.State != validate.PackActive {
+		t.Fatalf("%+v %v", p, err)
+	}
+	l.Crash() // it is durable
+	l.start(t)
+	if p, err := l.Client.Pack(ctx, "00399", 10); err != nil || p.State != validate.PackActive {
+		t.Fatalf("after a restart: %+v %v", p, err)
+	}
+	if err := l.central.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	l.await(t, func(st control.Status) bool { return st.Link.Entries == 0 })
+	var list []central.Pack
+	l.run(t, &list, "pack", "list", "399", "--state", "active")
+	if len(list) != 10 || list[9].Number != 10 {
+		t.Errorf("active at central: %+v", list)
 	}
 }

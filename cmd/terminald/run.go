@@ -169,7 +169,7 @@ func (d *daemon) openCounter(ctx context.Context) (err error) {
 	d.stationery = printer.Stationery{Shop: printer.Shop{Name: c.Shop.Name, Address: c.Shop.Address}, Logo: d.devices.logo, Language: money.Language(c.Language), Zone: zone,
 		Sign: slipSigner(c, d.trust.identity, d.log)}
 	desk := terminal.Options{Name: c.Name, Shelf: d.blocks.shelf, Ledger: journal{d.book, d.team.shut}, Currency: c.Policy.Currency,
-		Printer: desk{printer.Desk{Device: d.devices.paper, Stationery: d.stationery, Log: d.log}, tornIn(c.Data)}, Central: d.link.central(), Policy: d.rules.inForce, Limits: d.rules.fault,
+		Printer: desk{printer.Desk{Device: d.devices.paper, Stationery: d.stationery, Log: d.log}, tornIn(c.Data)}, Central: d.link.central(), Packs: d.link.packs(), Policy: d.rules.inForce, Limits: d.rules.fault,
 		AcceptScaled: c.AcceptScaled, Operator: c.Operator, Now: d.now, Trusted: d.trusted, Log: d.log, LedgerFault: ledgerFault,
 		Clock: newClockWatch(d.now, uptime.Since, d.trusted, signedFloor(ctx, d.book)).fault, Step: crashStep()}
 	d.team.join(&desk)
@@ -308,7 +308,7 @@ func (d *daemon) listen(ctx context.Context) ([]server, error) {
 	}
 	url := "http://" + web.Addr().String() + "/"
 	acts := control.Handler(control.Options{Terminal: d.counter, Language: money.Language(d.config.Language), Status: func() control.Status { return d.status(ctx, url) },
-		Rescan: func() error { return errors.Join(d.blocks.rescan(ctx), d.rules.rescan()) }, Render: d.render,
+		Rescan: func() error { return errors.Join(d.blocks.rescan(ctx), d.rules.rescan(), d.link.reread(ctx)) }, Render: d.render,
 		Bench: d.bench(), Printer: printerActs(d.devices.paper), Roster: d.team.roster(), Log: d.log})
 	return []server{
 		{&http.Server{Handler: d.page.Handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}, "pages", url, web},

@@ -101,6 +101,9 @@ func (s *server) acts(mux *http.ServeMux) {
 	mux.HandleFunc("POST /v1/batch/pay", s.payBatch)
 	mux.HandleFunc("POST /v1/batch/end", s.endBatch)
 	mux.HandleFunc("GET /v1/batch", s.batch)
+	mux.HandleFunc("GET /v1/packs", s.packs)
+	mux.HandleFunc("GET /v1/packs/{game}/{pack}", s.packStatus)
+	mux.HandleFunc("POST /v1/packs/activate", s.activate)
 }
 
 // done answers an act: v, or why it was not done. PINs and identities are in no answer.

@@ -127,6 +127,26 @@ func (c *Client) EndBatch(ctx context.Context, id string) error {
 	return err
 }
 
+// Packs are the packs of this terminal.
+func (c *Client) Packs(ctx context.Context) ([]validate.PackRun, error) {
+	return call[[]validate.PackRun](ctx, c, "GET", "/v1/packs", nil)
+}
+
+// Pack is what is known of a pack; the game code is as printed, padded.
+func (c *Client) Pack(ctx context.Context, gameCode string, pack uint32) (Pack, error) {
+	return call[Pack](ctx, c, "GET", fmt.Sprintf("/v1/packs/%s/%d", url.PathEscape(gameCode), pack), nil)
+}
+
+// ActivateShown puts the pack on sale that view id shows.
+func (c *Client) ActivateShown(ctx context.Context, id string) (Pack, error) {
+	return call[Pack](ctx, c, "POST", "/v1/packs/activate", activateRequest{ID: id})
+}
+
+// Activate puts a pack on sale that is named. The answer says whether it is.
+func (c *Client) Activate(ctx context.Context, gameCode string, pack uint32) (Pack, error) {
+	return call[Pack](ctx, c, "POST", "/v1/packs/activate", activateRequest{GameCode: gameCode, Pack: pack})
+}
+
 // Reprint prints another copy of a slip.
 func (c *Client) Reprint(ctx context.Context, number string) (Receipt, error) {
 	return call[Receipt](ctx, c, "POST", "/v1/reprint", reprintRequest{number})

@@ -37,6 +37,7 @@ type Answer struct {
 	Detail  string           `json:"detail,omitempty"` // for the technician
 	Receipt *Receipt         `json:"receipt,omitempty"`
 	Linked  int64            `json:"linked_minor,omitempty"` // what the same identified person was paid before
+	Pack    *Pack            `json:"pack,omitempty"`         // at the stage pack: a public code was scanned
 	Error   string           `json:"error,omitempty"`        // stale or needs, when a payment was not tried
 }
 
@@ -407,6 +408,10 @@ func (s *server) answer(v terminal.View, err error) Answer {
 	if v.Stage == terminal.Typing {
 		text := validate.TypeDigits(v.Code.TypedDigits(), s.opt.Language)
 		a.Digits, a.Message = v.Code.TypedDigits(), Message{"", text.Word, text.Clerk, text.Next, "the layout has its secret outside the barcode"}
+	}
+	if v.Pack != nil {
+		a.Pack = new(s.pack(*v.Pack, v.Code.Number))
+		a.Message = a.Pack.Message
 	}
 	if v.Receipt != nil {
 		a.Receipt = s.receipt(*v.Receipt, v.Holding)

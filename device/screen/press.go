@@ -54,7 +54,22 @@ func (s *Screen) payView(ctx context.Context, id string, sure bool) error {
 	return nil
 }
 
-// back takes the cash question away; nothing is paid.
+// activate puts the pack on the counter on sale: the first press asks, the answer to that
+// question, for the same view, does it.
+func (s *Screen) activate(_ http.ResponseWriter, r *http.Request) error {
+	id := r.PostForm.Get("id")
+	if r.PostForm.Get("sure") != "yes" || !s.askingFor(id) {
+		s.ask(id)
+		return nil
+	}
+	if _, err := s.opt.Terminal.ActivateShown(r.Context(), id); err != nil {
+		return fmt.Errorf("activate: %w", err)
+	}
+	s.ask("")
+	return nil
+}
+
+// back takes the question away; nothing is paid, and no pack put on sale.
 func (s *Screen) back(_ http.ResponseWriter, r *http.Request) error {
 	if s.askingFor(r.PostForm.Get("id")) {
 		s.ask("")

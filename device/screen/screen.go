@@ -141,6 +141,7 @@ func (s *Screen) Handler() http.Handler {
 	mux.HandleFunc("GET /static/{file}", s.static)
 	mux.HandleFunc("POST /pay", s.press(s.pay))
 	mux.HandleFunc("POST /back", s.press(s.back))
+	mux.HandleFunc("POST /activate", s.press(s.activate))
 	mux.HandleFunc("POST /next", s.press(s.next))
 	mux.HandleFunc("POST /reprint", s.press(s.reprint))
 	mux.HandleFunc("POST /language", s.press(s.language))

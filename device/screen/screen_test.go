@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -42,6 +43,7 @@ type counter struct {
 	ledger   *terminaltest.Ledger
 	printer  *terminaltest.Printer
 	central  *terminaltest.Central
+	packs    *terminaltest.Packs
 	trusted  time.Time
 	limits   atomic.Pointer[terminal.Fault]
 }
@@ -53,9 +55,9 @@ func newCounter(t *testing.T, edit func(*Options)) *counter {
 	now := func() time.Time { return noon }
 	log := slog.New(slog.DiscardHandler)
 	c := &counter{shelf: terminaltest.NewShelf(), ledger: terminaltest.NewLedger("T-0042", now), printer: terminaltest.NewPrinter(),
-		central: terminaltest.NewCentral(), trusted: noon}
+		central: terminaltest.NewCentral(), packs: terminaltest.NewPacks(), trusted: noon}
 	trusted := func() time.Time { return c.trusted }
-	c.terminal = terminal.New(terminal.Options{Name: "T-0042", Shelf: c.shelf, Ledger: c.ledger, Printer: c.printer, Central: c.central,
+	c.terminal = terminal.New(terminal.Options{Name: "T-0042", Shelf: c.shelf, Ledger: c.ledger, Printer: c.printer, Central: c.central, Packs: c.packs, Operator: "marie",
 		Policy: func() policy.Policy {
 			return policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 500000, ConfirmCashPrize: 10000, IdentityPrize: 200000, ClaimDays: 30}
 		},
@@ -618,4 +620,62 @@ func TestStatusLineNamesTheWorstFaultsOfTheWires(t *testing.T) {
 	page := c.do(t, "GET", "/", nil, nil).Body.String()
 	wantAll(t, "the status line", page, "G7 Boîtier ouvert", "G8")
 	wantNone(t, "the status line", page, "G9")
+}
+
+// scanPack scans the public code of a delivered pack of this terminal.
+func (c *counter) scanPack(t *testing.T, state validate.PackState) terminal.View {
+	t.Helper()
+	c.packs.Set(validate.Pack{GameCode: "00512", Number: 123, Known: true, State: state, Own: true, Epoch: 1})
+	code, err := ticket.Make(ticket.G18(), "512", 123, 7, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.terminal.Check(t.Context(), terminal.Scan{Text: code.Digits()})
+}
+
+func TestPackIsPutOnSaleInASecondStepOnly(t *testing.T) {
+	c := newCounter(t, nil)
+	v := c.scanPack(t, validate.PackDelivered)
+	page := c.do(t, "GET", "/", nil, nil).Body.String()
+	wantAll(t, "the page", page, "LIVRET REÇU", "K3", "ACTIVER LE LIVRET", `id="activate"`, "00512-0000123-007")
+	wantNone(t, "the page", page, `id="pay"`)
+	// A yes that nobody was asked for is no yes.
+	first := c.press(t, "/activate", v.ID, "sure", "yes").Body.String()
+	wantAll(t, "the question", first, "Livret 0000123", `id="activating"`, `id="back"`)
+	if len(c.packs.Sold()) != 0 {
+		t.Fatal("on sale before the question was answered")
+	}
+	if key(page) == key(first) {
+		t.Error("the question has the key of the view before it: a double tap would answer it")
+	}
+	wantAll(t, "after no", c.press(t, "/back", v.ID).Body.String(), `id="activate"`)
+	c.press(t, "/activate", v.ID)
+	after := c.press(t, "/activate", v.ID, "sure", "yes").Body.String()
+	wantAll(t, "after yes", after, "LIVRET EN VENTE", "K4")
+	wantNone(t, "after yes", after, `id="activate"`)
+	if got := c.packs.Sold(); !slices.Equal(got, []string{"00512-123 marie"}) {
+		t.Errorf("%v", got)
+	}
+	player := c.do(t, "GET", "/player", nil, nil).Body.String()
+	wantAll(t, "the player's page", player, "il ne dit rien d&#39;un gain")
+	wantNone(t, "the player's page", player, "activate")
+}
+
+// key is what the page tells one view from the next by.
+func key(page string) string {
+	_, rest, _ := strings.Cut(page, `data-key="`)
+	k, _, _ := strings.Cut(rest, `"`)
+	return k
+}
+
+func TestOnlyADeliveredPackOffersToBePutOnSale(t *testing.T) {
+	c := newCounter(t, nil)
+	for state, word := range map[validate.PackState]string{validate.PackActive: "LIVRET EN VENTE", validate.PackSettled: "LIVRET RÉGLÉ", validate.PackReturn: "LIVRET RENDU", validate.PackStolenNow: "LIVRET BLOQUÉ"} {
+		v := c.scanPack(t, state)
+		page := c.do(t, "GET", "/", nil, nil).Body.String()
+		wantAll(t, string(state), page, word)
+		wantNone(t, string(state), page, `id="activate"`)
+		c.press(t, "/activate", v.ID)
+		wantNone(t, string(state), c.do(t, "GET", "/", nil, nil).Body.String(), `id="activating"`)
+	}
 }

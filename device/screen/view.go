@@ -74,6 +74,8 @@ type view struct {
 	Details            []string
 	When               []string // of an earlier payment
 	CanPay, CashFirst  bool
+	CanActivate        bool // the pack on the counter may be put on sale
+	ActivateFirst      bool // the clerk is asked whether it is meant
 	Receipt            *receiptView
 	Line               []item
 }
@@ -125,6 +127,11 @@ func (s *Screen) viewOf(now snapshot, l money.Language) view {
 			b := now.state.Batch
 			v.NextStep = fmt.Sprintf(w.BatchPaidNext, money.Text(b.Total, b.Currency, l, money.Screen))
 		}
+	case terminal.OnPack:
+		v.pack(on, now.asking, l)
+		if s := now.state; v.CanActivate && s.SignOn && (s.Session == nil || s.Session.Locked) {
+			v.CanActivate, v.ActivateFirst, v.NextStep = false, false, w.ActivateSignOn
+		}
 	case terminal.Trained:
 		v.Look, v.Word, v.NextStep = lookDone, w.TrainedWord, w.TrainedNext
 		v.bilingual(l, func(m money.Language) string { return wordsOf(m).Training })
@@ -142,7 +149,7 @@ func (s *Screen) viewOf(now snapshot, l money.Language) view {
 	if len(v.When) > 0 && v.WordSize == "l" {
 		v.WordSize = "m" // what is said of the earlier payment stands below it
 	}
-	v.Key = fmt.Sprintf("%s/%s/%s/%t", v.Look, on.ID, v.Code, v.Receipt != nil && v.Receipt.Again)
+	v.Key = fmt.Sprintf("%s/%s/%s/%t", v.Look, on.ID, v.Code, v.ActivateFirst || v.Receipt != nil && v.Receipt.Again)
 	return v
 }
 
@@ -244,6 +251,37 @@ func (s *Screen) paid(v *view, on terminal.View, l money.Language) {
 		p.Image = fmt.Sprintf("/slip/%s.png?copy=%d", r.Number, r.Copies)
 	}
 	v.Receipt = p
+}
+
+// pack fills in what a public code says: how the pack stands, and never a prize.
+func (v *view) pack(on terminal.View, asking bool, l money.Language) {
+	if on.Pack == nil { // a view of a pack always has one
+		return
+	}
+	note := on.Pack.Note(on.Code.Number)
+	text := note.Text(l)
+	v.Look, v.Word, v.Code, v.Clerk, v.NextStep = lookOfPack(note), text.Word, note.Code(), oneLine(text.Clerk), oneLine(text.Next)
+	v.bilingual(l, func(m money.Language) string { return note.Text(m).Player })
+	v.ticket(on)
+	v.CanActivate = on.Pack.Activatable() && note == validate.NotePackDelivered
+	if asking && v.CanActivate {
+		v.Look, v.Word, v.ActivateFirst, v.Clerk, v.NextStep = lookAsk, v.W.ActivateAsk, true, fmt.Sprintf(v.W.ActivateWhich, on.Code.PackText()), v.W.ActivateCheck
+	}
+}
+
+// lookOfPack sorts the notes by what the clerk does.
+func lookOfPack(n validate.PackNote) look {
+	switch n {
+	case validate.NotePackActive, validate.NotePackSettled:
+		return lookDone
+	case validate.NotePackDelivered:
+		return lookAsk
+	case validate.NotePackStolen, validate.NoteTicketStolen:
+		return lookStop
+	case validate.NotePackElsewhere, validate.NotePackReturned, validate.NoteTicketReturned:
+		return lookCentre
+	}
+	return lookError
 }
 
 func (v *view) bilingual(l money.Language, text func(money.Language) string) {

@@ -44,6 +44,10 @@ type words struct {
 	CashAsk, CashYes       string
 	CashNo, CashTake       string
 	Identity, IdentityNext string
+	// A pack that is put on sale.
+	Activate, ActivateAsk        string
+	ActivateWhich, ActivateCheck string // which pack, and what to look at before
+	ActivateYes, ActivateSignOn  string
 
 	PaidWord, PaidNext, PaidPlayer string
 	CopyNext                       string
@@ -93,6 +97,9 @@ var french = words{
 	CashTake: "Comptez l'argent avant de confirmer.",
 	Identity: "Identité du joueur obligatoire : ce terminal ne peut pas la relever.", IdentityNext: "Ne payez pas. Envoyez le joueur au centre de paiement.",
 
+	Activate: "ACTIVER LE LIVRET", ActivateAsk: "ACTIVER CE LIVRET ?", ActivateWhich: "Livret %s : ses tickets seront en vente et payables.",
+	ActivateCheck: "Comparez le numéro avec celui du livret.", ActivateYes: "OUI, ACTIVER", ActivateSignOn: "Identifiez-vous, puis activez-le.",
+
 	PaidWord: "PAYÉ", PaidNext: "Remettez l'argent et le reçu au joueur.", PaidPlayer: "Payé. Demandez votre argent et votre reçu.",
 	CopyNext: "Duplicata : ne payez pas.",
 	Slip:     "Aperçu du reçu", Copy: "DUPLICATA %d",
@@ -130,6 +137,9 @@ var english = words{
 	CashAsk: "Is there enough in the till?", CashYes: "YES, PAY", CashNo: "NO, BACK",
 	CashTake: "Count the money before you confirm.",
 	Identity: "The player's identity is required: this terminal cannot take it.", IdentityNext: "Do not pay. Send the player to the payment centre.",
+
+	Activate: "ACTIVATE THE PACK", ActivateAsk: "ACTIVATE THIS PACK?", ActivateWhich: "Pack %s: its tickets will be on sale and can be paid.",
+	ActivateCheck: "Compare the number with the one on the pack.", ActivateYes: "YES, ACTIVATE", ActivateSignOn: "Sign on, then activate it.",
 
 	PaidWord: "PAID", PaidNext: "Hand the money and the slip to the player.", PaidPlayer: "Paid. Ask for your money and your slip.",
 	CopyNext: "A copy: do not pay.",

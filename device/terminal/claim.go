@@ -28,6 +28,9 @@ func (t *Terminal) Check(ctx context.Context, s Scan) View {
 	// From glass to code. A misread is not a loser and not a forgery: scan again.
 	code, err := t.opt.Shelf.Read(s.Text, s.AIM)
 	if err == nil && !code.Layout.Pays() {
+		if t.opt.Packs != nil {
+			return t.showPack(ctx, v, code)
+		}
 		err = fmt.Errorf("layout %s is the public code on the back: scan the hidden code", code.Layout.Name)
 	}
 	if err != nil {
@@ -124,6 +127,8 @@ func (t *Terminal) Pay(ctx context.Context, id string, c Confirmed) (View, error
 		return paid, nil
 	case v.ID != id || id == "":
 		return v, ErrStale
+	case v.Stage == OnPack:
+		return v, ErrPackHere
 	case state.Batch != nil && !state.Batch.Paid:
 		return v, ErrBatch // its thresholds are those of the total
 	}

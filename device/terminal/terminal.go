@@ -150,6 +150,7 @@ type Options struct {
 	Ledger       Ledger
 	Printer      Printer
 	Central      Central
+	Packs        Packs                // nil for a terminal that has no central
 	Policy       func() policy.Policy // what is in force now; asked once per act, so that one act sees one policy
 	AcceptScaled bool                 // pay demonstration blocks
 	Operator     string               // who pays where nobody signs on
@@ -223,6 +224,7 @@ const (
 	Verdict Stage = "verdict"
 	Paid    Stage = "paid"
 	Trained Stage = "trained" // a payment that was played in training mode
+	OnPack  Stage = "pack"    // a public code was scanned: its pack is shown
 )
 
 // View is the ticket on the counter.
@@ -237,7 +239,8 @@ type View struct {
 	Receipt *validate.Receipt
 	Holding *Fault // what holds the slip now
 	Entered validate.Entered
-	Linked  money.Amount // what the same identified person was paid before
+	Linked  money.Amount   // what the same identified person was paid before
+	Pack    *validate.Pack // at the stage OnPack
 
 	policy     policy.Policy // of the act that made the verdict
 	ownerEpoch int64         // the right by which a claim of it is made

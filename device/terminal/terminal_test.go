@@ -32,6 +32,7 @@ type counter struct {
 
 	staff    *terminaltest.Staff    // nil for none
 	register *terminaltest.Register // nil for none
+	packs    *terminaltest.Packs    // nil for none
 
 	mu      sync.Mutex
 	steps   []string
@@ -68,6 +69,9 @@ func (c *counter) restart() {
 	}
 	if c.register != nil {
 		opt.Register = c.register
+	}
+	if c.packs != nil {
+		opt.Packs = c.packs
 	}
 	c.Terminal = terminal.New(opt)
 }

@@ -65,9 +65,11 @@ func (c *Central) API() http.Handler {
 	mux.HandleFunc("POST "+wire.PathEnrol, c.serveEnrol)
 	mux.HandleFunc("POST "+wire.PathHello, c.known(c.serveHello))
 	mux.HandleFunc("POST "+wire.PathJournal, c.known(c.serveJournal))
+	mux.HandleFunc("GET "+wire.PathJournal, c.known(c.serveOwnJournal))
 	mux.HandleFunc("GET "+wire.PathFeed, c.known(c.serveFeed))
 	mux.HandleFunc("GET "+wire.PathSnapshot, c.known(c.serveSnapshot))
 	mux.HandleFunc("GET "+wire.PathBlocks+"{sha256}", c.known(c.serveBlock))
+	mux.HandleFunc("GET "+wire.PathPieces+"{sha256}", c.known(c.servePieces))
 	mux.HandleFunc("GET "+wire.PathPeppers+"{block}", c.known(c.servePepper))
 	mux.HandleFunc("POST "+wire.PathIdentities, c.known(c.serveIdentities))
 	mux.HandleFunc("POST "+wire.PathClaim, c.known(c.serveClaim))
@@ -240,13 +242,17 @@ func queryNumber(r *http.Request, name string, high int64) (int64, error) {
 }
 
 func (c *Central) serveSnapshot(w http.ResponseWriter, r *http.Request, _ caller) {
-	version, signed, err := c.Snapshot(r.Context())
+	version, signed, withPieces, err := c.snapshotTexts(r.Context())
 	if err != nil {
 		c.fail(w, r, err)
 		return
 	}
+	tag := fmt.Sprintf(`"%d"`, version)
+	if withPieces != "" && "?"+r.URL.RawQuery == wire.SnapshotQuery {
+		signed, tag = withPieces, fmt.Sprintf(`"%d-2"`, version)
+	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("ETag", fmt.Sprintf(`"%d"`, version))
+	w.Header().Set("ETag", tag)
 	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(signed))
 }
 

@@ -38,10 +38,11 @@ type Block struct {
 	Scaled    bool             `json:"scaled"` // a demonstration block
 	MinReader int              `json:"min_reader"`
 	Published time.Time        `json:"published"`
+	Pieces    string           `json:"pieces"` // SHA-256 of the descriptor of its pieces, "" where its file cannot be read
 }
 
 const blockColumns = `block_id, serial, sha256, size, game, name, emission, number, game_code, tickets, first_pack, last_pack, pack_size,
-	price_minor, currency, scaled, min_reader, published`
+	price_minor, currency, scaled, min_reader, published, pieces`
 
 // currentBlocks are the blocks by their highest serial.
 const currentBlocks = "SELECT " + blockColumns + " FROM blocks AS b WHERE serial = (SELECT max(serial) FROM blocks AS o WHERE o.block_id = b.block_id)"
@@ -51,7 +52,7 @@ func scanBlock(row scanner) (Block, error) {
 	var id []byte
 	var published string
 	err := row.Scan(&id, &b.Serial, &b.SHA256, &b.Size, &b.Game, &b.Name, &b.Emission, &b.Number, &b.GameCode, &b.Tickets, &b.FirstPack, &b.LastPack, &b.PackSize,
-		&b.Price, &b.Currency, &b.Scaled, &b.MinReader, &published)
+		&b.Price, &b.Currency, &b.Scaled, &b.MinReader, &published, &b.Pieces)
 	if err != nil {
 		return b, err
 	}
@@ -150,6 +151,9 @@ func (c *Central) publish(ctx context.Context, path string, pepper manifest.Pepp
 		if err := c.keepPepper(h.Block, pepper); err != nil {
 			return Block{}, err
 		}
+	}
+	if b.Pieces, err = c.describe(temp); err != nil {
+		return Block{}, err
 	}
 	if err := moveInto(temp, c.blockPath(sum)); err != nil {
 		return Block{}, err
@@ -282,8 +286,8 @@ func insertBlock(ctx context.Context, tx *sql.Tx, b Block) error {
 	if b.Scaled {
 		scaled = 1
 	}
-	_, err := tx.ExecContext(ctx, "INSERT INTO blocks("+blockColumns+") VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)", b.ID[:], b.Serial, b.SHA256, b.Size, b.Game, b.Name,
-		b.Emission, b.Number, b.GameCode, b.Tickets, b.FirstPack, b.LastPack, b.PackSize, int64(b.Price), b.Currency, scaled, b.MinReader, wire.FormatTime(b.Published))
+	_, err := tx.ExecContext(ctx, "INSERT INTO blocks("+blockColumns+") VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)", b.ID[:], b.Serial, b.SHA256, b.Size, b.Game, b.Name,
+		b.Emission, b.Number, b.GameCode, b.Tickets, b.FirstPack, b.LastPack, b.PackSize, int64(b.Price), b.Currency, scaled, b.MinReader, wire.FormatTime(b.Published), b.Pieces)
 	return err
 }
 

@@ -71,6 +71,9 @@ type Central struct {
 	// patience is how long a claim waits for a pack's owner.
 	patience time.Duration
 
+	touchedMu sync.Mutex
+	touched   map[packKey]bool // packs with new claims, see SettleDue
+
 	// committed is called between an upload's commit and its answer. Tests stop there.
 	committed func()
 }
@@ -135,6 +138,9 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 	}
 	if isNew {
 		err = writeWhole(notePath(opt), []byte(opt.Database+"\n"), 0o600)
+	}
+	if err == nil {
+		err = c.describeAll(ctx)
 	}
 	if err == nil {
 		err = c.store.change(ctx, c.relist)

@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -208,13 +209,16 @@ func TestKeysFromBeforeTheirHistoryAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range steps[4:] {
+	for _, step := range slices.Backward(steps[4:]) {
 		text, err := fs.ReadFile(schema, step)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile(`CREATE TABLE (\w+)`).FindAllStringSubmatch(string(text), -1) {
-			w.exec(t, "DROP TABLE "+m[1])
+		for _, back := range []struct{ made, undo string }{{`CREATE INDEX (\w+)`, "DROP INDEX $1"}, {`ALTER TABLE (\w+) ADD COLUMN (\w+)`, "ALTER TABLE $1 DROP COLUMN $2"}, {`CREATE TABLE (\w+)`, "DROP TABLE $1"}} {
+			made := regexp.MustCompile(back.made)
+			for _, m := range made.FindAllStringSubmatchIndex(string(text), -1) {
+				w.exec(t, string(made.ExpandString(nil, back.undo, string(text), m)))
+			}
 		}
 	}
 	w.exec(t, "DELETE FROM goose_db_version WHERE version_id >= 5")
@@ -601,8 +605,8 @@ func TestPublishRefusesWhatDoesNotVerify(t *testing.T) {
 		t.Errorf("a damaged chunk: %v", err)
 	}
 	left, err := filepath.Glob(filepath.Join(w.opt.Dir, "blocks", ".new-*"))
-	files, err2 := filepath.Glob(filepath.Join(w.opt.Dir, "blocks", "*"))
-	if err := errors.Join(err, err2); err != nil || len(left) != 0 || len(files) != 1 || w.count(t, "SELECT max(version) FROM snapshots") != 2 {
+	files, err2 := filepath.Glob(filepath.Join(w.opt.Dir, "blocks", "*")) // the published block and its descriptor
+	if err := errors.Join(err, err2); err != nil || len(left) != 0 || len(files) != 2 || w.count(t, "SELECT max(version) FROM snapshots") != 2 {
 		t.Errorf("left behind: %v, %v, %v", left, files, err)
 	}
 }
@@ -642,7 +646,7 @@ func testPacksMoveInOrderOnly(t *testing.T, w *world) {
 	if err != nil || len(runs) != 2 || runs[0].Last != 14 || runs[1].First != 15 || runs[1].Last != 16 || runs[1].Owner != "T-2" || runs[1].Epoch != 1 {
 		t.Fatalf("%+v: %v", runs, err)
 	}
-	list, err := w.Packs(ctx, "399")
+	list, err := w.Packs(ctx, PackFilter{GameCode: "399"})
 	if err != nil || len(list) != 7 || list[0].State != validate.PackDelivered || list[2].State != validate.PackActive {
 		t.Fatalf("%+v: %v", list, err)
 	}

@@ -103,7 +103,8 @@ type asked struct {
 	q      wire.ClaimRequest
 	proof  proof
 	now    string
-	newest int64 // feed item added, 0 for none
+	state  validate.PackState // of the ticket, which may be another than its pack's
+	newest int64              // feed item added, 0 for none
 }
 
 // answer gives the stored answer, or makes it.
@@ -171,15 +172,32 @@ func (x *asked) begin(ctx context.Context) (a wire.ClaimAnswer, err error) {
 
 // pack holds the pack's row and its owner's, and gives who may pay it.
 func (x *asked) pack(ctx context.Context) (right, error) {
-	r := right{state: validate.PackPrinted}
-	err := x.tx.QueryRowContext(ctx, "UPDATE packs SET state = state WHERE block_id = $1 AND pack = $2 RETURNING state, owner, epoch", x.q.Block[:], x.q.Pack).Scan(&r.state, &r.owner, &r.epoch)
+	var r right
+	x.state = validate.PackPrinted
+	err := x.tx.QueryRowContext(ctx, "UPDATE packs SET state = state WHERE block_id = $1 AND pack = $2 RETURNING state, owner, epoch", x.q.Block[:], x.q.Pack).Scan(&x.state, &r.owner, &r.epoch)
 	if errors.Is(err, sql.ErrNoRows) {
 		return r, nil
 	}
 	if err == nil && r.owner != "" {
 		_, err = x.tx.ExecContext(ctx, "UPDATE terminals SET state = state WHERE name = $1", r.owner)
 	}
-	return r, err
+	if err != nil {
+		return r, err
+	}
+	// Single tickets of a pack may stand otherwise than their pack.
+	rows, err := x.tx.QueryContext(ctx, "SELECT state FROM pack_tickets WHERE block_id = $1 AND pack = $2 AND first <= $3 AND last >= $4", x.q.Block[:], x.q.Pack, x.q.Ticket, x.q.Ticket)
+	if err != nil {
+		return r, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var own validate.PackState
+		if err := rows.Scan(&own); err != nil {
+			return r, err
+		}
+		x.state = x.state.OfTicket(own)
+	}
+	return r, rows.Err()
 }
 
 // against denies what no owner's word could allow. The zero answer is nothing against it.
@@ -200,9 +218,9 @@ func (x *asked) against(ctx context.Context, r right) (wire.ClaimAnswer, error) 
 	switch {
 	case failed >= validate.MaxAttempts:
 		return deny(wire.WhyAttempts, "%d openings of this ticket failed", failed), nil
-	case r.state != validate.PackActive && r.state != validate.PackSettled || r.owner == "":
-		a := deny(wire.WhyPack, "pack %d is %s", q.Pack, r.state)
-		a.Pack = r.state
+	case x.state != validate.PackActive && x.state != validate.PackSettled || r.owner == "":
+		a := deny(wire.WhyPack, "ticket %d of pack %d is %s", q.Ticket, q.Pack, x.state)
+		a.Pack = x.state
 		return a, nil
 	case x.proof.kind == wire.ClaimUnproven:
 		return deny(wire.WhyUnproven, "%s", x.proof.text), nil

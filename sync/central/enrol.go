@@ -14,13 +14,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 	"time"
+
+	"golang.org/x/mod/sumdb/note"
 
 	"grattoir/sync/wire"
 )
 
-// codeLife is how long an enrolment code may be used.
+// codeLife is how long an enrolment code that is typed may be used.
 const codeLife = 24 * time.Hour
 
 // EnrolCode lets one device enrol as one terminal.
@@ -35,6 +38,41 @@ type EnrolCode struct {
 // again, with a new key, and its journal may then begin a higher epoch. The code of an
 // enrolled terminal is refused: suspend it first.
 func (c *Central) AddTerminal(ctx context.Context, name string) (EnrolCode, error) {
+	return c.addTerminal(ctx, name, codeLife)
+}
+
+// EnrolFile is AddTerminal for a device that has no network when it is enrolled: it gives
+// a signed file for its card, wire.EnrolFile, which is good for so long, at most
+// wire.MaxEnrolLife. The URL is central's as the device will reach it; the server's
+// certificate must be for its host.
+func (c *Central) EnrolFile(ctx context.Context, name, centralURL string, life time.Duration) (signed string, e EnrolCode, err error) {
+	if life <= 0 || life > wire.MaxEnrolLife {
+		return "", e, fmt.Errorf("enrolment file of %.64q: %w: it may live from a day to %d days", name, ErrRefused, wire.MaxEnrolLife/(24*time.Hour))
+	}
+	u, err := url.Parse(centralURL)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "" {
+		return "", e, fmt.Errorf("central's address %.80q: %w: want https://HOST:PORT and nothing after it", centralURL, ErrRefused)
+	}
+	if err := c.keys.server.Leaf.VerifyHostname(u.Hostname()); err != nil {
+		return "", e, fmt.Errorf("central's address %.80q: %w: the server's certificate is not for this host (central serve --host): %w", centralURL, ErrRefused, err)
+	}
+	sealKeys, err := c.SealKeys()
+	if err != nil {
+		return "", e, err
+	}
+	if len(sealKeys) > wire.MaxEnrolSealers {
+		return "", e, fmt.Errorf("%w: %d seal keys, an enrolment file has room for %d", ErrRefused, len(sealKeys), wire.MaxEnrolSealers)
+	}
+	if e, err = c.addTerminal(ctx, name, life); err != nil {
+		return "", e, err
+	}
+	f := wire.EnrolFile{Terminal: name, Central: "https://" + u.Host, Issued: c.opt.Now(), Expires: e.Expires, Code: e.Code, CA: c.keys.ca,
+		CentralKey: c.keys.notePublic, ClaimKey: c.keys.claimLine, SealKeys: sealKeys}
+	text, err := note.Sign(&note.Note{Text: f.Text()}, c.keys.signer)
+	return string(text), e, err
+}
+
+func (c *Central) addTerminal(ctx context.Context, name string, life time.Duration) (EnrolCode, error) {
 	if !terminalName.MatchString(name) {
 		return EnrolCode{}, fmt.Errorf("terminal %.64q: %w: a name has 1 to 63 of letters, digits, . _ and -, and begins with a letter or digit", name, ErrRefused)
 	}
@@ -43,7 +81,7 @@ func (c *Central) AddTerminal(ctx context.Context, name string) (EnrolCode, erro
 		return EnrolCode{}, fmt.Errorf("random number: %w", err)
 	}
 	now := c.opt.Now()
-	e := EnrolCode{Terminal: name, Code: wire.EncodeEnrolCode(secret, wire.PinOf(c.keys.ca.RawSubjectPublicKeyInfo)), Expires: now.Add(codeLife).UTC()}
+	e := EnrolCode{Terminal: name, Code: wire.EncodeEnrolCode(secret, wire.PinOf(c.keys.ca.RawSubjectPublicKeyInfo)), Expires: now.Add(life).UTC()}
 	hash := sha256.Sum256(secret[:])
 	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "INSERT INTO terminals(name, state, added, ack_hash) VALUES($1, $2, $3, $4) ON CONFLICT(name) DO NOTHING", name, NeverSeen, wire.FormatTime(now), noHash)
@@ -71,6 +109,10 @@ func (c *Central) enrol(ctx context.Context, r wire.EnrolRequest) (wire.EnrolAns
 	csr, err := parseCSR(r.CSR)
 	if err != nil {
 		return wire.EnrolAnswer{}, wireError(wire.KindBadRequest, "certificate request: %v", err)
+	}
+	renewal, err := renewalKey(r.RenewalKey)
+	if err != nil {
+		return wire.EnrolAnswer{}, wireError(wire.KindBadRequest, "renewal key: %v", err)
 	}
 	secret, pin, err := wire.ParseEnrolCode(r.Code)
 	if err != nil {
@@ -102,7 +144,7 @@ func (c *Central) enrol(ctx context.Context, r wire.EnrolRequest) (wire.EnrolAns
 			}
 			return nil
 		}
-		a.Certificate, err = c.certify(ctx, tx, a.Terminal, csr, now)
+		a.Certificate, err = c.certify(ctx, tx, a.Terminal, csr, renewal, now)
 		if err == nil {
 			_, err = tx.ExecContext(ctx, "UPDATE enrol_codes SET csr = $1, certificate = $2 WHERE terminal = $3", sum[:], a.Certificate, a.Terminal)
 		}
@@ -113,6 +155,22 @@ func (c *Central) enrol(ctx context.Context, r wire.EnrolRequest) (wire.EnrolAns
 	}
 	c.opt.Log.Info("terminal enrolled", "terminal", a.Terminal)
 	return a, nil
+}
+
+// renewalKey reads the public key that renews after the end, in PEM; nil for none.
+func renewalKey(text string) ([]byte, error) {
+	if text == "" {
+		return nil, nil
+	}
+	block, rest := pem.Decode([]byte(text))
+	if block == nil || block.Type != "PUBLIC KEY" || strings.TrimSpace(string(rest)) != "" {
+		return nil, errors.New("want one PEM block of type PUBLIC KEY")
+	}
+	key, err := parseKey(block.Bytes)
+	if err == nil && key.Curve != elliptic.P256() {
+		err = errors.New("want a P-256 key")
+	}
+	return block.Bytes, err
 }
 
 func parseCSR(text string) (*x509.CertificateRequest, error) {
@@ -173,8 +231,34 @@ func holdCode(ctx context.Context, tx *sql.Tx, terminal string, secret wire.Enro
 	return certificate, csr, err
 }
 
-// certify makes the certificate and enrols its key.
-func (c *Central) certify(ctx context.Context, tx *sql.Tx, terminal string, csr *x509.CertificateRequest, now time.Time) (string, error) {
+// certify makes the certificate of an enrolment and enrols its key. Earlier certificates
+// end, and so does what an earlier device was frozen for: this is another one.
+func (c *Central) certify(ctx context.Context, tx *sql.Tx, terminal string, csr *x509.CertificateRequest, renewalKey []byte, now time.Time) (string, error) {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM certificates WHERE terminal = $1", terminal); err != nil {
+		return "", err
+	}
+	_, err := tx.ExecContext(ctx, `UPDATE terminals SET state = $1, reason = '', enrolled = $2, public_key = $3, renewal_key = $4, fresh_epoch = 1, frozen = '', frozen_at = '',
+		recover_epoch = 0, runs = '[]' WHERE name = $5`, Enrolled, wire.FormatTime(now), csr.RawSubjectPublicKeyInfo, renewalKey, terminal)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, `INSERT INTO device_keys(terminal, number, enrolled, public_key)
+			SELECT $1, coalesce(max(number), 0) + 1, $2, $3 FROM device_keys WHERE terminal = $1`, terminal, wire.FormatTime(now), csr.RawSubjectPublicKeyInfo)
+	}
+	if err != nil {
+		return "", err
+	}
+	return c.issue(ctx, tx, terminal, csr.PublicKey, howEnrolled, now)
+}
+
+// How a certificate came about, as the table certificates has it.
+const (
+	howEnrolled    = "enrolled"
+	howRenewed     = "renewed"
+	howRenewedLate = "renewed-late" // after the one before had ended
+)
+
+// issue makes a certificate of a terminal's key and keeps it beside those that are still
+// good: the device may not get it, and goes on with the one it has.
+func (c *Central) issue(ctx context.Context, tx *sql.Tx, terminal string, key any, how string, now time.Time) (string, error) {
 	serial, err := serialNumber(c.opt.Rand)
 	if err != nil {
 		return "", err
@@ -182,15 +266,18 @@ func (c *Central) certify(ctx context.Context, tx *sql.Tx, terminal string, csr 
 	expires := now.Add(terminalLife)
 	template := &x509.Certificate{SerialNumber: serial, Subject: pkix.Name{CommonName: terminal}, NotBefore: now.Add(-clockSlack), NotAfter: expires,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
-	raw, err := x509.CreateCertificate(rand.Reader, template, c.keys.ca, csr.PublicKey, c.keys.caKey)
+	raw, err := x509.CreateCertificate(rand.Reader, template, c.keys.ca, key, c.keys.caKey)
 	if err != nil {
 		return "", err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE terminals SET state = $1, reason = '', enrolled = $2, public_key = $3, cert_serial = $4, cert_expires = $5, fresh_epoch = 1 WHERE name = $6`,
-		Enrolled, wire.FormatTime(now), csr.RawSubjectPublicKeyInfo, serial.Text(16), wire.FormatTime(expires), terminal)
-	if err == nil {
-		_, err = tx.ExecContext(ctx, `INSERT INTO device_keys(terminal, number, enrolled, public_key)
-			SELECT $1, coalesce(max(number), 0) + 1, $2, $3 FROM device_keys WHERE terminal = $1`, terminal, wire.FormatTime(now), csr.RawSubjectPublicKeyInfo)
+	text := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}))
+	if _, err := tx.ExecContext(ctx, "DELETE FROM certificates WHERE terminal = $1 AND expires < $2", terminal, wire.FormatTime(now)); err != nil {
+		return "", err
 	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})), err
+	_, err = tx.ExecContext(ctx, "INSERT INTO certificates(terminal, serial, issued, expires, certificate, how) VALUES($1, $2, $3, $4, $5, $6)",
+		terminal, serial.Text(16), wire.FormatTime(now), wire.FormatTime(expires), text, how)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, "UPDATE terminals SET cert_serial = $1, cert_expires = $2 WHERE name = $3", serial.Text(16), wire.FormatTime(expires), terminal)
+	}
+	return text, err
 }

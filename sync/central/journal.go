@@ -56,15 +56,16 @@ func (c *Central) upload(ctx context.Context, who caller, u wire.Upload) (wire.U
 	a := wire.UploadAnswer{Protocol: wire.Protocol}
 	var refused *wire.Error
 	var newest int64
+	var paid map[packKey]bool
 	err = c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
-		in := intake{c: c, tx: tx, who: who, now: c.now(), epoch: u.Epoch, rights: map[packKey]right{}}
+		in := intake{c: c, tx: tx, who: who, now: c.now(), epoch: u.Epoch, rights: map[packKey]right{}, paid: map[packKey]bool{}}
 		if refused, err = in.place(ctx, lines); err != nil || refused != nil {
 			return err // a freeze is committed with its refusal
 		}
 		if err := in.store(ctx, lines); err != nil {
 			return err
 		}
-		newest = in.newest
+		newest, paid = in.newest, in.paid
 		a.Acked, a.Exceptions, err = in.answer(ctx, u)
 		return err
 	})
@@ -76,6 +77,7 @@ func (c *Central) upload(ctx context.Context, who caller, u wire.Upload) (wire.U
 		return wire.UploadAnswer{}, refused
 	}
 	c.committed()
+	c.touch(paid)
 	c.feed.ring(newest)
 	return a, nil
 }
@@ -181,25 +183,29 @@ type intake struct {
 	now    string
 	epoch  int64
 	acked  wire.Position // end of the journal held
+	fresh  bool          // nothing came since the terminal was enrolled
+	agreed bool          // a person has agreed to a new epoch, of which nothing came yet
 	newest int64         // last feed item added
 	rights map[packKey]right
+	paid   map[packKey]bool // packs of the claims that were credited
 }
 
 // place holds the lines against the journal that is here. It returns a refusal, or nil
 // when the lines continue or repeat it.
 func (in *intake) place(ctx context.Context, lines []line) (*wire.Error, error) {
 	var state TerminalState
-	var fresh bool
+	var agreed int64
 	// The row is held, so that two uploads of one terminal come one after the other.
-	err := in.tx.QueryRowContext(ctx, "UPDATE terminals SET state = state WHERE name = $1 RETURNING state, ack_epoch, ack_seq, ack_hash, fresh_epoch", in.who.name).
-		Scan(&state, &in.acked.Epoch, &in.acked.Seq, &in.acked.Hash, &fresh)
+	err := in.tx.QueryRowContext(ctx, "UPDATE terminals SET state = state WHERE name = $1 RETURNING state, ack_epoch, ack_seq, ack_hash, fresh_epoch, recover_epoch", in.who.name).
+		Scan(&state, &in.acked.Epoch, &in.acked.Seq, &in.acked.Hash, &in.fresh, &agreed)
 	if err != nil {
 		return nil, err
 	}
 	if state != Enrolled { // since the request began
 		return wireError(wire.KindForbidden, "terminal %s is %s", in.who.name, state), nil
 	}
-	if in.epoch > in.acked.Epoch && fresh {
+	in.agreed = agreed > 0
+	if in.epoch > in.acked.Epoch && (in.fresh || in.epoch == agreed) {
 		in.acked = wire.Position{Epoch: in.epoch, Hash: noHash}
 	}
 	held := in.acked
@@ -214,28 +220,40 @@ func (in *intake) place(ctx context.Context, lines []line) (*wire.Error, error) 
 		e.Acked = &held
 		return e, nil
 	case first == held.Seq+1 && lines[0].entry.Prev != held.Hash:
-		return in.freeze(ctx, first)
+		return in.freeze(ctx, first, lines)
 	}
-	for _, l := range lines[:min(int64(len(lines)), held.Seq-first+1)] {
+	for i, l := range lines[:min(int64(len(lines)), held.Seq-first+1)] {
 		var stored []byte
 		err := in.tx.QueryRowContext(ctx, "SELECT line FROM entries WHERE terminal = $1 AND epoch = $2 AND seq = $3", in.who.name, in.epoch, l.seq).Scan(&stored)
 		if err != nil {
 			return nil, fmt.Errorf("entry %d-%d, held here: %w", in.epoch, l.seq, err)
 		}
 		if !bytes.Equal(stored, l.text) {
-			return in.freeze(ctx, l.seq)
+			return in.freeze(ctx, l.seq, lines[i:])
 		}
 	}
 	return nil, nil
 }
 
 // freeze suspends the terminal: two journals carry its name and key, a copied card or a
-// damaged one, and neither may pay until a person has looked.
-func (in *intake) freeze(ctx context.Context, seq int64) (*wire.Error, error) {
-	reason := fmt.Sprintf("fork: entry %d-%d has other bytes than the one held here", in.epoch, seq)
+// damaged one, and neither may pay until a person has looked. The lines are kept.
+func (in *intake) freeze(ctx context.Context, seq int64, strays []line) (*wire.Error, error) {
 	held := in.acked
-	_, err := in.tx.ExecContext(ctx, "UPDATE terminals SET state = $1, reason = $2, contact = $3 WHERE name = $4", Suspended, reason, in.now, in.who.name)
-	return &wire.Error{Kind: wire.KindFork, Text: reason, Acked: &held}, err
+	if in.fresh || in.agreed { // a person has just let this device in, and it reads its journal first
+		e := wireError(wire.KindFork, "entry %d-%d is another one here: the terminal was let in to read its journal, and goes on in a new epoch", in.epoch, seq)
+		e.Acked, e.Stop = &held, wire.StopHeadBehind
+		return e, nil
+	}
+	reason := fmt.Sprintf("fork: entry %d-%d has other bytes than the one held here", in.epoch, seq)
+	e, err := freeze(ctx, in.tx, in.who.name, in.now, wire.StopFork, reason)
+	if err == nil {
+		_, err = in.tx.ExecContext(ctx, "UPDATE terminals SET contact = $1 WHERE name = $2", in.now, in.who.name)
+	}
+	if err == nil {
+		err = in.keepStrays(ctx, strays)
+	}
+	e.Acked = &held
+	return e, err
 }
 
 // store appends the lines that are not held yet, and judges them.
@@ -257,8 +275,8 @@ func (in *intake) store(ctx context.Context, lines []line) error {
 		return err
 	}
 	hash := hex.EncodeToString(last.hash[:])
-	_, err := in.tx.ExecContext(ctx, `UPDATE terminals SET contact = $1, ack_epoch = $2, ack_seq = $3, ack_hash = $4, fresh_epoch = 0 WHERE name = $5`,
-		in.now, in.epoch, last.seq, hash, in.who.name)
+	_, err := in.tx.ExecContext(ctx, `UPDATE terminals SET contact = $1, ack_epoch = $2, ack_seq = $3, ack_hash = $4, fresh_epoch = 0, recover_epoch = 0, frozen = '', frozen_at = ''
+		WHERE name = $5`, in.now, in.epoch, last.seq, hash, in.who.name)
 	if err != nil {
 		return err
 	}

@@ -17,70 +17,129 @@ const maxRun = 100_000
 
 // Pack is a pack that left the printer's store.
 type Pack struct {
-	Block    validate.BlockID   `json:"block"`
-	GameCode string             `json:"game_code"`
-	Number   uint32             `json:"pack"`
-	State    validate.PackState `json:"state"`
-	Owner    string             `json:"owner"`
-	Epoch    int64              `json:"epoch"` // owner epoch
-	Changed  time.Time          `json:"changed"`
+	Block     validate.BlockID   `json:"block"`
+	GameCode  string             `json:"game_code"`
+	Number    uint32             `json:"pack"`
+	State     validate.PackState `json:"state"`
+	Owner     string             `json:"owner"`
+	Epoch     int64              `json:"epoch"` // owner epoch
+	Changed   time.Time          `json:"changed"`
+	Activated time.Time          `json:"activated,omitzero"`
+	Settled   time.Time          `json:"settled,omitzero"`
+	SettledBy string             `json:"settled_by,omitempty"` // who, or which rule
+	Before    validate.PackState `json:"before,omitempty"`     // what a stolen pack was before
+	Stolen    []wire.TicketRun   `json:"stolen_tickets,omitempty"`
+	Returned  []wire.TicketRun   `json:"returned_tickets,omitempty"`
 }
 
-// Packs lists the packs of a game code, or of all with "", by game code and number.
-// Packs that are still printed have no row and are not listed.
-func (c *Central) Packs(ctx context.Context, gameCode string) ([]Pack, error) {
-	if gameCode != "" {
-		blocks, err := blocksOf(ctx, c.store.reader(), gameCode)
+// PackFilter chooses packs; its zero value chooses all. Fields that are "" choose nothing.
+type PackFilter struct {
+	GameCode string // typed with or without its leading zeros
+	State    validate.PackState
+	Owner    string
+}
+
+// Packs lists packs by game code and number. Packs of which nothing was ever done are
+// printed; they have no row and are not listed.
+func (c *Central) Packs(ctx context.Context, f PackFilter) ([]Pack, error) {
+	if f.GameCode != "" {
+		blocks, err := blocksOf(ctx, c.store.reader(), f.GameCode)
 		if err != nil {
 			return nil, err
 		}
-		gameCode = blocks[0].GameCode
+		f.GameCode = blocks[0].GameCode
 	}
-	rows, err := c.store.reader().QueryContext(ctx, `SELECT block_id, game_code, pack, state, owner, epoch, changed FROM packs WHERE $1 IN ('', game_code)
-		ORDER BY game_code, pack`, gameCode)
+	rows, err := c.store.reader().QueryContext(ctx, `SELECT block_id, game_code, pack, state, owner, epoch, changed, activated, settled, settled_by, was FROM packs
+		WHERE $1 IN ('', game_code) AND $2 IN ('', state) AND $3 IN ('', owner) ORDER BY game_code, pack`, f.GameCode, f.State, f.Owner)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	list := []Pack{}
 	for rows.Next() {
-		var p Pack
-		var id []byte
-		var changed string
-		if err := rows.Scan(&id, &p.GameCode, &p.Number, &p.State, &p.Owner, &p.Epoch, &changed); err != nil {
-			return nil, err
-		}
-		copy(p.Block[:], id)
-		if p.Changed, err = wire.ParseTime(changed); err != nil {
+		p, err := scanPack(rows)
+		if err != nil {
 			return nil, err
 		}
 		list = append(list, p)
 	}
-	return list, rows.Err()
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return list, c.fillTickets(ctx, list)
+}
+
+func scanPack(row scanner) (Pack, error) {
+	var p Pack
+	var id []byte
+	var changed, activated, settled string
+	err := row.Scan(&id, &p.GameCode, &p.Number, &p.State, &p.Owner, &p.Epoch, &changed, &activated, &settled, &p.SettledBy, &p.Before)
+	if err != nil {
+		return p, err
+	}
+	copy(p.Block[:], id)
+	for _, at := range []struct {
+		text string
+		into *time.Time
+	}{{changed, &p.Changed}, {activated, &p.Activated}, {settled, &p.Settled}} {
+		if at.text == "" {
+			continue
+		}
+		if *at.into, err = wire.ParseTime(at.text); err != nil {
+			return p, fmt.Errorf("pack %d of game code %s: %w", p.Number, p.GameCode, err)
+		}
+	}
+	return p, nil
+}
+
+// fillTickets adds what is stored of single tickets: few packs have any.
+func (c *Central) fillTickets(ctx context.Context, list []Pack) error {
+	at := map[packKey]*Pack{}
+	for i := range list {
+		at[packKey{list[i].Block, list[i].Number}] = &list[i]
+	}
+	return eachRow(ctx, c.store.reader(), "SELECT block_id, pack, state, first, last FROM pack_tickets ORDER BY block_id, pack, state, first", func(row scanner) error {
+		var id []byte
+		var key packKey
+		var state validate.PackState
+		var run wire.TicketRun
+		if err := row.Scan(&id, &key.pack, &state, &run.First, &run.Last); err != nil {
+			return err
+		}
+		copy(key.block[:], id)
+		switch p := at[key]; {
+		case p == nil:
+		case state == validate.PackStolenNow:
+			p.Stolen = append(p.Stolen, run)
+		default:
+			p.Returned = append(p.Returned, run)
+		}
+		return nil
+	})
 }
 
 // Deliver gives packs first to last of a game code, all printed, to a terminal: it owns
 // them from now on, at a raised epoch, and may pay them once they are active. The
 // answer is the runs that the feed tells every terminal.
 func (c *Central) Deliver(ctx context.Context, gameCode string, first, last uint32, terminal string) ([]wire.PackItem, error) {
-	return c.move(ctx, gameCode, first, last, move{word: "deliver", from: validate.PackPrinted, to: validate.PackDelivered, owner: terminal})
+	return c.move(ctx, gameCode, first, last, move{act: DeliverPack, owner: terminal})
 }
 
 // Activate puts delivered packs on sale: their tickets may be paid.
 func (c *Central) Activate(ctx context.Context, gameCode string, first, last uint32) ([]wire.PackItem, error) {
-	return c.move(ctx, gameCode, first, last, move{word: "activate", from: validate.PackDelivered, to: validate.PackActive})
+	return c.move(ctx, gameCode, first, last, move{act: ActivatePack})
 }
 
-// move is a legal step of a pack. A new owner raises the owner epoch.
+// move is an act on packs. The acts and when they are legal are the table life.
 type move struct {
-	word     string
-	from, to validate.PackState
-	owner    string
+	act   PackAct
+	owner string // whom they are delivered to
+	by    string // who settles them, or which rule
 }
 
 func (c *Central) move(ctx context.Context, gameCode string, first, last uint32, m move) ([]wire.PackItem, error) {
 	fail := func(err error) ([]wire.PackItem, error) {
-		return nil, fmt.Errorf("%s packs %d-%d of game code %.12s: %w", m.word, first, last, gameCode, err)
+		return nil, fmt.Errorf("%s packs %d-%d of game code %.12s: %w", m.act, first, last, gameCode, err)
 	}
 	if last < first || last-first >= maxRun {
 		return fail(fmt.Errorf("%w: want a run of 1 to %d packs", ErrRefused, maxRun))
@@ -130,7 +189,7 @@ func (c *Central) move(ctx context.Context, gameCode string, first, last uint32,
 		return fail(err)
 	}
 	c.feed.ring(newest)
-	c.opt.Log.Info("packs moved", "act", m.word, "game", runs[0].GameCode, "first", first, "last", last, "owner", runs[0].Owner)
+	c.opt.Log.Info("packs moved", "act", m.act, "game", runs[0].GameCode, "first", first, "last", last, "owner", runs[0].Owner)
 	return runs, nil
 }
 
@@ -140,26 +199,7 @@ func (m move) one(ctx context.Context, tx *sql.Tx, blocks []Block, pack uint32, 
 	if !ok {
 		return wire.PackItem{}, fmt.Errorf("%w: pack %d lies in no published block of this game code: central block publish its manifest first", ErrNotFound, pack)
 	}
-	item := wire.PackItem{GameCode: b.GameCode, First: pack, Last: pack, State: validate.PackPrinted}
-	err := tx.QueryRowContext(ctx, "SELECT state, owner, epoch FROM packs WHERE block_id = $1 AND pack = $2", b.ID[:], pack).Scan(&item.State, &item.Owner, &item.Epoch)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return item, err
-	}
-	if item.State != m.from {
-		owner := ""
-		if item.Owner != "" {
-			owner = ", owned by " + item.Owner
-		}
-		return item, fmt.Errorf("%w: pack %d is %s%s; only %s packs can be made %s", ErrRefused, pack, item.State, owner, m.from, m.to)
-	}
-	item.State = m.to
-	if m.owner != "" {
-		item.Owner = m.owner
-		item.Epoch++
-	}
-	return item, once(tx.ExecContext(ctx, `INSERT INTO packs(block_id, pack, game_code, state, owner, epoch, changed) VALUES($1, $2, $3, $4, $5, $6, $7)
-		ON CONFLICT(block_id, pack) DO UPDATE SET state = excluded.state, owner = excluded.owner, epoch = excluded.epoch, changed = excluded.changed
-		WHERE packs.state = $8`, b.ID[:], pack, b.GameCode, item.State, item.Owner, item.Epoch, now, m.from))
+	return m.step(ctx, tx, b, pack, now)
 }
 
 func blockWith(blocks []Block, pack uint32) (Block, bool) {

@@ -16,10 +16,12 @@ import (
 // proof is what keys and blocks say of an entry, without the journals of others.
 type proof struct {
 	claim   ledger.ClaimBody
+	at      string // the claim's time by the device's clock, a hint
 	isClaim bool
 	opened  bool               // the ticket was scratched: its secret opens its tag
 	kind    wire.ExceptionKind // "" when nothing stands against it so far
 	text    string
+	pack    *packKey // of an entry about a pack that is no claim
 }
 
 // against refuses a credit. The text is for a technician.
@@ -53,14 +55,14 @@ func (c *Central) prove(ctx context.Context, l line, blocks blockSet) (proof, er
 	if !l.known {
 		return p.against(wire.UnknownKind, "entry version %d is of a newer program", l.entry.Version), nil
 	}
-	if l.entry.Kind != ledger.KindClaim {
+	if !carriesClaim(l.entry) {
 		if text := unreadable(l.entry); text != "" {
 			return p.against(wire.UnknownKind, "%s", text), nil
 		}
 		return p, nil // stored, and nothing to credit
 	}
 	var err error
-	if p.claim, err = l.entry.Claim(); err != nil {
+	if p.claim, p.at, err = claimOf(l.entry); err != nil {
 		return p.against(wire.UnknownKind, "the claim's body is of a newer program"), nil
 	}
 	p.isClaim = true
@@ -91,6 +93,29 @@ func (c *Central) proveClaim(ctx context.Context, p proof, blocks blockSet) (pro
 	return p.compare(tier, block.Header), nil
 }
 
+// carriesClaim tells whether an entry is a payment, or holds one of an earlier epoch: also
+// one that its terminal counts for nothing, because it had paid the ticket before.
+func carriesClaim(e ledger.Entry) bool {
+	if e.Kind == ledger.KindCarriedLine {
+		inner, err := e.Carried()
+		return err == nil && inner.IsClaim()
+	}
+	return e.IsClaim()
+}
+
+// claimOf is the claim in such an entry, and when it was paid.
+func claimOf(e ledger.Entry) (ledger.ClaimBody, string, error) {
+	if e.Kind == ledger.KindCarriedClaim || e.Kind == ledger.KindCarriedLine {
+		inner, err := e.Carried()
+		if err != nil {
+			return ledger.ClaimBody{}, "", err
+		}
+		e = inner
+	}
+	c, err := e.Claim()
+	return c, e.Time, err
+}
+
 // unreadable says why an entry that is no claim is not read here, "" when it is.
 func unreadable(e ledger.Entry) string {
 	var err error
@@ -113,6 +138,12 @@ func unreadable(e ledger.Entry) string {
 		_, err = e.Archive()
 	case ledger.KindAuditHeads:
 		_, err = e.AuditHeads()
+	case ledger.KindPackActivated:
+		_, err = e.PackActivated()
+	case ledger.KindPackSettled:
+		_, err = e.PackSettled()
+	case ledger.KindCarriedLine:
+		_, err = e.CarriedBody()
 	default:
 		return fmt.Sprintf("kind %.64q is of a newer program", e.Kind)
 	}
@@ -163,6 +194,8 @@ func (in *intake) judge(ctx context.Context, l line) error {
 			return in.conflict(ctx, l, p)
 		case l.entry.Kind == ledger.KindReversal:
 			return in.reversal(ctx, l)
+		case l.entry.Kind == ledger.KindPackActivated:
+			return in.activated(ctx, l)
 		}
 		return nil
 	}
@@ -190,17 +223,17 @@ func (in *intake) judge(ctx context.Context, l line) error {
 // paidAt is the entry's own time where it is one, else when it was received: a clock
 // gone wild must not stop another terminal's feed.
 func (in *intake) paidAt(l line) string {
-	if t, err := wire.ParseTime(l.entry.Time); err == nil && wire.FormatTime(t) == l.entry.Time {
-		return l.entry.Time
+	if t, err := wire.ParseTime(l.proof.at); err == nil && wire.FormatTime(t) == l.proof.at {
+		return l.proof.at
 	}
 	return in.now
 }
 
 // right is who may pay a pack, as central has it now.
 type right struct {
-	state   validate.PackState
 	owner   string
 	epoch   int64
+	sold    bool                  // the pack was activated, whatever became of it since
 	granted map[ticketRound]grant // tickets that one claim alone may pay
 }
 
@@ -216,8 +249,8 @@ func (in *intake) right(ctx context.Context, c ledger.ClaimBody) (right, error) 
 	if r, known := in.rights[key]; known {
 		return r, nil
 	}
-	r := right{state: validate.PackPrinted}
-	err := in.tx.QueryRowContext(ctx, "SELECT state, owner, epoch FROM packs WHERE block_id = $1 AND pack = $2", c.Block[:], c.Pack).Scan(&r.state, &r.owner, &r.epoch)
+	var r right
+	err := in.tx.QueryRowContext(ctx, "SELECT owner, epoch, activated <> '' FROM packs WHERE block_id = $1 AND pack = $2", c.Block[:], c.Pack).Scan(&r.owner, &r.epoch, &r.sold)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return r, err
 	}
@@ -241,7 +274,10 @@ func (in *intake) credit(ctx context.Context, l line, r right) (proof, error) {
 	if p.kind == "" {
 		err := once(in.tx.ExecContext(ctx, `INSERT INTO claims(block_id, pack, ticket, round, claim, terminal, epoch, seq, tier, amount_minor, currency, operator, paid, received)
 			VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT(block_id, pack, ticket, round) DO NOTHING`, c.Block[:], c.Pack, c.Ticket, c.Round,
-			plain(c.Claim), in.who.name, in.epoch, l.seq, c.Tier, c.AmountMinor, plain(c.Currency), plain(c.Operator), plain(l.entry.Time), in.now))
+			plain(c.Claim), in.who.name, in.epoch, l.seq, c.Tier, c.AmountMinor, plain(c.Currency), plain(c.Operator), plain(p.at), in.now))
+		if err == nil {
+			in.paid[packKey{c.Block, c.Pack}] = true
+		}
 		if !errors.Is(err, errAgain) {
 			return p, err
 		}
@@ -284,7 +320,7 @@ func (in *intake) allowed(ctx context.Context, p proof, r right) (proof, error) 
 		return p.against(wire.NoRight, "pack %d is owned by %s", c.Pack, r.owner), nil
 	case r.epoch != c.OwnerEpoch:
 		return p.against(wire.NoRight, "pack %d is at owner epoch %d, the claim is of %d", c.Pack, r.epoch, c.OwnerEpoch), nil
-	case r.state == validate.PackDelivered:
+	case !r.sold:
 		return p.against(wire.NoRight, "pack %d was never activated", c.Pack), nil
 	}
 	return p, nil
@@ -294,6 +330,8 @@ func (in *intake) conflict(ctx context.Context, l line, p proof) error {
 	var block, pack, number, round, amount any
 	if c := p.claim; p.isClaim {
 		block, pack, number, round, amount = c.Block[:], c.Pack, c.Ticket, c.Round, c.AmountMinor
+	} else if p.pack != nil {
+		block, pack = p.pack.block[:], p.pack.pack
 	}
 	_, err := in.tx.ExecContext(ctx, `INSERT INTO conflicts(terminal, epoch, seq, kind, text, block_id, pack, ticket, round, amount_minor, currency, line, received)
 		VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`, in.who.name, in.epoch, l.seq, p.kind, plain(p.text), block, pack, number, round, amount, plain(p.claim.Currency), l.text, in.now)

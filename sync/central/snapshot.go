@@ -1,6 +1,7 @@
 package central
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -142,15 +143,15 @@ func (c *Central) relist(ctx context.Context, tx *sql.Tx) error {
 	if next.Blocks, err = listing(ctx, tx); err != nil {
 		return err
 	}
-	var newest string
-	err = tx.QueryRowContext(ctx, "SELECT note FROM snapshots WHERE version = $1", last).Scan(&newest)
+	var newest, withPieces string
+	err = tx.QueryRowContext(ctx, "SELECT note, with_pieces FROM snapshots WHERE version = $1", last).Scan(&newest, &withPieces)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return c.addSnapshot(ctx, tx, next)
 	case err != nil:
 		return err
 	}
-	old, _, _ := strings.Cut(newest, "\n\n")
+	old, _, _ := strings.Cut(cmp.Or(withPieces, newest), "\n\n")
 	if was, err := wire.ParseSnapshot(old + "\n"); err == nil { // one of an earlier format is replaced
 		next.Issued = was.Issued
 		if next.Text() == was.Text() {
@@ -182,7 +183,7 @@ func listing(ctx context.Context, q querier) ([]wire.Block, error) {
 	for _, b := range blocks {
 		end := ends[[2]string{b.Game, b.Emission}]
 		list = append(list, wire.Block{SHA256: b.SHA256, Size: b.Size, GameCode: b.GameCode, Reader: b.MinReader, FirstPack: b.FirstPack, LastPack: b.LastPack,
-			Published: policy.DateOf(first[b.ID]), Closed: end.closed, DropAfter: end.drop, Regions: regions[b.ID]})
+			Published: policy.DateOf(first[b.ID]), Closed: end.closed, DropAfter: end.drop, Regions: regions[b.ID], Pieces: b.Pieces})
 	}
 	return list, nil
 }
@@ -257,19 +258,41 @@ func (c *Central) addSnapshot(ctx context.Context, tx *sql.Tx, s wire.Snapshot) 
 		return err
 	}
 	s.Issued = c.opt.Now()
-	signed, err := note.Sign(&note.Note{Text: s.Text()}, c.keys.signer)
+	plain, err := c.signSnapshot(s.WithoutPieces())
 	if err != nil {
-		return fmt.Errorf("sign the snapshot: %w", err)
+		return err
 	}
-	if len(signed) > wire.MaxAnswer {
-		return fmt.Errorf("%w: the snapshot would have %d bytes, at most %d", ErrRefused, len(signed), wire.MaxAnswer)
+	signed, err := c.signSnapshot(s)
+	if err != nil {
+		return err
 	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO snapshots(version, issued, note) VALUES($1, $2, $3)", s.Version, wire.FormatTime(s.Issued), string(signed))
+	if signed == plain {
+		signed = ""
+	}
+	_, err = tx.ExecContext(ctx, "INSERT INTO snapshots(version, issued, note, with_pieces) VALUES($1, $2, $3, $4)", s.Version, wire.FormatTime(s.Issued), plain, signed)
 	return err
 }
 
-// Snapshot is the newest snapshot, a signed note over wire.Snapshot's text.
+func (c *Central) signSnapshot(s wire.Snapshot) (string, error) {
+	signed, err := note.Sign(&note.Note{Text: s.Text()}, c.keys.signer)
+	if err != nil {
+		return "", fmt.Errorf("sign the snapshot: %w", err)
+	}
+	if len(signed) > wire.MaxAnswer {
+		return "", fmt.Errorf("%w: the snapshot would have %d bytes, at most %d", ErrRefused, len(signed), wire.MaxAnswer)
+	}
+	return string(signed), nil
+}
+
+// Snapshot is the newest snapshot, a signed note over wire.Snapshot's text, with the
+// names of descriptors where there are any.
 func (c *Central) Snapshot(ctx context.Context) (version int64, signed string, err error) {
-	err = c.store.reader().QueryRowContext(ctx, "SELECT version, note FROM snapshots ORDER BY version DESC LIMIT 1").Scan(&version, &signed)
-	return version, signed, err
+	version, plain, withPieces, err := c.snapshotTexts(ctx)
+	return version, cmp.Or(withPieces, plain), err
+}
+
+// snapshotTexts are both texts of the newest snapshot; withPieces is "" where it names none.
+func (c *Central) snapshotTexts(ctx context.Context) (version int64, plain, withPieces string, err error) {
+	err = c.store.reader().QueryRowContext(ctx, "SELECT version, note, with_pieces FROM snapshots ORDER BY version DESC LIMIT 1").Scan(&version, &plain, &withPieces)
+	return version, plain, withPieces, err
 }

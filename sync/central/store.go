@@ -147,6 +147,7 @@ const (
 	snapshotsIssued counter = "snapshots" // held by every act that changes what a snapshot lists
 	identityAsked   counter = "identity_requests"
 	identityActs    counter = "identity_audit"
+	revoked         counter = "revocations"
 )
 
 // take gives the counter's next number.

@@ -32,7 +32,10 @@ type Terminal struct {
 	Name        string        `json:"name"`
 	State       TerminalState `json:"state"`
 	Reason      string        `json:"reason"` // why suspended
-	Region      string        `json:"region"` // where it stands, "" for nowhere in particular
+	Frozen      wire.Stop     `json:"frozen"` // what it must not pay for until a person has looked, "" for nothing
+	FrozenAt    time.Time     `json:"frozen_at,omitzero"`
+	Recover     int64         `json:"recover,omitzero"` // journal epoch that a person has agreed to, 0 for none
+	Region      string        `json:"region"`           // where it stands, "" for nowhere in particular
 	Added       time.Time     `json:"added,omitzero"`
 	Enrolled    time.Time     `json:"enrolled,omitzero"`
 	CertSerial  string        `json:"cert_serial"`
@@ -49,15 +52,15 @@ type Terminal struct {
 	Faults      []string      `json:"faults"`
 }
 
-const terminalColumns = `name, state, reason, region, added, enrolled, cert_serial, cert_expires, contact, program, ack_epoch, ack_seq, ack_hash,
+const terminalColumns = `name, state, reason, frozen, frozen_at, recover_epoch, region, added, enrolled, cert_serial, cert_expires, contact, program, ack_epoch, ack_seq, ack_hash,
 	head_epoch, head_seq, head_hash, snapshot, feed, unsent, skew_ms, disk_free, faults`
 
 type scanner interface{ Scan(...any) error }
 
 func scanTerminal(row scanner) (Terminal, error) {
 	var t Terminal
-	var added, enrolled, expires, contact, faults string
-	err := row.Scan(&t.Name, &t.State, &t.Reason, &t.Region, &added, &enrolled, &t.CertSerial, &expires, &contact, &t.Program, &t.Acked.Epoch, &t.Acked.Seq, &t.Acked.Hash,
+	var added, enrolled, expires, contact, frozen, faults string
+	err := row.Scan(&t.Name, &t.State, &t.Reason, &t.Frozen, &frozen, &t.Recover, &t.Region, &added, &enrolled, &t.CertSerial, &expires, &contact, &t.Program, &t.Acked.Epoch, &t.Acked.Seq, &t.Acked.Hash,
 		&t.Head.Epoch, &t.Head.Seq, &t.Head.Hash, &t.Snapshot, &t.Feed, &t.Unsent, &t.SkewMS, &t.DiskFree, &faults)
 	if err != nil {
 		return t, err
@@ -65,7 +68,7 @@ func scanTerminal(row scanner) (Terminal, error) {
 	for _, at := range []struct {
 		text string
 		into *time.Time
-	}{{added, &t.Added}, {enrolled, &t.Enrolled}, {expires, &t.CertExpires}, {contact, &t.Contact}} {
+	}{{added, &t.Added}, {enrolled, &t.Enrolled}, {expires, &t.CertExpires}, {contact, &t.Contact}, {frozen, &t.FrozenAt}} {
 		if at.text == "" {
 			continue
 		}
@@ -160,12 +163,15 @@ func (c *Central) Suspend(ctx context.Context, name, reason string) error {
 		return fmt.Errorf("suspend %.64q: %w: the reason has %d bytes, at most 200", name, ErrRefused, len(reason))
 	}
 	return c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		done, err := tx.ExecContext(ctx, "UPDATE terminals SET state = $1, reason = $2 WHERE name = $3", Suspended, reason, name)
+		done, err := tx.ExecContext(ctx, "UPDATE terminals SET state = $1, reason = $2, frozen = '', frozen_at = '', recover_epoch = 0 WHERE name = $3", Suspended, reason, name)
 		if err != nil {
 			return err
 		}
 		if n, err := done.RowsAffected(); err != nil || n == 0 {
 			return errors.Join(fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound), err)
+		}
+		if err := revoke(ctx, tx, name, c.now(), reason); err != nil {
+			return err
 		}
 		// A code that lies about must not let the terminal in again.
 		_, err = tx.ExecContext(ctx, "DELETE FROM enrol_codes WHERE terminal = $1", name)
@@ -184,9 +190,11 @@ type caller struct {
 func (c *Central) identify(ctx context.Context, cert *x509.Certificate) (caller, error) {
 	name := cert.Subject.CommonName
 	var state TerminalState
-	var reason, serial string
+	var reason string
+	var good int
 	var spki []byte
-	err := c.store.reader().QueryRowContext(ctx, "SELECT state, reason, cert_serial, public_key FROM terminals WHERE name = $1", name).Scan(&state, &reason, &serial, &spki)
+	err := c.store.reader().QueryRowContext(ctx, `SELECT (SELECT count(*) FROM certificates WHERE terminal = $1 AND serial = $2), state, reason, public_key
+		FROM terminals WHERE name = $1`, name, cert.SerialNumber.Text(16)).Scan(&good, &state, &reason, &spki)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return caller{}, wireError(wire.KindForbidden, "terminal %.64q is not known here: enrol it", name)
@@ -194,8 +202,8 @@ func (c *Central) identify(ctx context.Context, cert *x509.Certificate) (caller,
 		return caller{}, err
 	case state == Suspended:
 		return caller{}, wireError(wire.KindForbidden, "terminal %s is suspended: %s", name, reason)
-	case state != Enrolled || serial != cert.SerialNumber.Text(16):
-		return caller{}, wireError(wire.KindForbidden, "terminal %s has a newer certificate than this one: enrol this device again", name)
+	case state != Enrolled || good == 0:
+		return caller{}, wireError(wire.KindForbidden, "this certificate of terminal %s is no longer good, another device was enrolled: enrol this one again", name)
 	}
 	key, err := parseKey(spki)
 	return caller{name, key}, err
@@ -227,8 +235,17 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 	if err != nil {
 		return wire.HelloAnswer{}, err
 	}
-	err = c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE terminals SET contact = $1, program = $2, head_epoch = $3, head_seq = $4, head_hash = $5, snapshot = $6, feed = $7,
+	var recover int64
+	var frozen *wire.Error
+	err = c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+		at := wire.FormatTime(now)
+		if frozen, err = c.lives(ctx, tx, who.name, at, h); err != nil || frozen != nil {
+			return err // a freeze is committed with its refusal
+		}
+		if recover, err = c.stopped(ctx, tx, who.name, at, h); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE terminals SET contact = $1, program = $2, head_epoch = $3, head_seq = $4, head_hash = $5, snapshot = $6, feed = $7,
 			unsent = $8, skew_ms = $9, disk_free = $10, faults = $11 WHERE name = $12`, wire.FormatTime(now), h.Program, h.Head.Epoch, h.Head.Seq, h.Head.Hash,
 			h.Snapshot, h.Feed, h.Unsent, skew, h.DiskFree, string(faults), who.name)
 		return err
@@ -236,7 +253,11 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 	if err != nil {
 		return wire.HelloAnswer{}, err
 	}
-	a := wire.HelloAnswer{Protocol: wire.Protocol, Time: wire.FormatTime(now)}
+	if frozen != nil {
+		c.opt.Log.Warn("terminal frozen", "terminal", who.name, "why", frozen.Stop)
+		return wire.HelloAnswer{}, frozen
+	}
+	a := wire.HelloAnswer{Protocol: wire.Protocol, Time: wire.FormatTime(now), Recover: recover}
 	err = c.store.reader().QueryRowContext(ctx, `SELECT ack_epoch, ack_seq, ack_hash, (SELECT max(version) FROM snapshots),
 		(SELECT coalesce(max(seq), 0) FROM feed WHERE audience IN ('', $1)), region FROM terminals WHERE name = $2`, who.name, who.name).
 		Scan(&a.Acked.Epoch, &a.Acked.Seq, &a.Acked.Hash, &a.Snapshot, &a.Feed, &a.Region)
@@ -275,6 +296,12 @@ func plausible(h wire.Hello) error {
 		return errors.New("a number is negative")
 	case h.Head.Hash != "" && !isHash(h.Head.Hash):
 		return errors.New("the head's hash has not 64 hexadecimal digits")
+	}
+	if len(h.Stopped) > 32 || strings.Trim(string(h.Stopped), "abcdefghijklmnopqrstuvwxyz-") != "" { // a later program may have more of them
+		return errors.New("what stopped it has other characters than a to z and -")
+	}
+	if h.Count < 0 || len(h.Run) > 64 || strings.Trim(h.Run, "0123456789abcdef") != "" {
+		return errors.New("the run's name has other characters than hexadecimal digits")
 	}
 	for _, f := range append([]string{h.Program}, h.Faults...) {
 		if len(f) > 100 || strings.ContainsFunc(f, func(r rune) bool { return r < ' ' || r == 0x7f }) {

@@ -105,6 +105,14 @@ type ArchiveBody struct {
 	Operator string               `json:"operator"`
 }
 
+// CarriedBody is an entry of an earlier epoch that central holds another one in the place
+// of, or none: the ledger was put back to an earlier state and went on from there. Its
+// line is kept whole, but for one that would make this entry too long: its hash is.
+type CarriedBody struct {
+	Line   string `json:"line"`
+	SHA256 string `json:"sha256"`
+}
+
 // bodyOf reads the body of an entry of one kind, strictly.
 func bodyOf[T any](e Entry, kind Kind) (T, error) {
 	var body, none T

@@ -77,11 +77,11 @@ func newPeriod() *period {
 func (b *books) add(e Entry) error {
 	b.begin(e)
 	switch e.Kind {
-	case KindClaim, KindReversal, KindReversalAnswer, KindReprint:
+	case KindClaim, KindCarriedClaim, KindReversal, KindReversalAnswer, KindReprint:
 		b.time = e.Time
 	}
 	switch e.Kind {
-	case KindClaim:
+	case KindClaim, KindCarriedClaim:
 		return b.addClaim(e)
 	case KindReversal:
 		r, err := e.Reversal()

@@ -44,6 +44,10 @@ func (k *closeChecker) entry(ctx context.Context, e Entry) error {
 		_, err = e.Archive()
 	case KindAuditHeads:
 		_, err = e.AuditHeads()
+	case KindPackActivated:
+		_, err = e.PackActivated()
+	case KindPackSettled:
+		_, err = e.PackSettled()
 	}
 	if err != nil {
 		return err

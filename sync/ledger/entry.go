@@ -33,6 +33,10 @@ const (
 	KindClosing        Kind = "closing"         // a Z, validate.ClosingFacts
 	KindArchive        Kind = "archive"         // an archive was made, ArchiveBody
 	KindAuditHeads     Kind = "audit-heads"     // how far the audits beside the ledger have come, AuditHeadsBody
+	KindPackActivated  Kind = "pack-activated"  // a pack was put on sale at the shop, PackActivatedBody
+	KindPackSettled    Kind = "pack-settled"    // central has settled packs of this terminal, PackSettledBody
+	KindCarriedClaim   Kind = "carried-claim"   // a payment that central never got in an earlier epoch, CarriedBody
+	KindCarriedLine    Kind = "carried-line"    // another such entry, kept and counted for nothing, CarriedBody
 )
 
 // Hash is the SHA-256 of an entry's line.
@@ -134,9 +138,22 @@ func ParseEntry(line []byte) (Entry, error) {
 	return e, nil
 }
 
-// Claim reads the body of a claim entry.
+// IsClaim tells whether the entry pays a ticket.
+func (e Entry) IsClaim() bool { return e.Kind == KindClaim || e.Kind == KindCarriedClaim }
+
+// Claim reads the body of a claim, also of one that was carried into a later epoch.
 func (e Entry) Claim() (ClaimBody, error) {
 	var c ClaimBody
+	if e.Kind == KindCarriedClaim {
+		inner, err := e.Carried()
+		if err == nil && inner.Kind != KindClaim {
+			err = fmt.Errorf("%w: a %.40q was carried as a claim", ErrEntry, inner.Kind)
+		}
+		if err != nil {
+			return c, err
+		}
+		e = inner
+	}
 	if e.Kind != KindClaim {
 		return c, fmt.Errorf("%w: a %s is no claim", ErrEntry, e.Kind)
 	}
@@ -146,6 +163,27 @@ func (e Entry) Claim() (ClaimBody, error) {
 		return c, fmt.Errorf("%w: claim: %w", ErrEntry, err)
 	}
 	return c, nil
+}
+
+// CarriedBody reads the body of a carried entry. What it carries need not be readable.
+func (e Entry) CarriedBody() (CarriedBody, error) {
+	if e.Kind == KindCarriedLine {
+		return bodyOf[CarriedBody](e, KindCarriedLine)
+	}
+	return bodyOf[CarriedBody](e, KindCarriedClaim)
+}
+
+// Carried reads the entry that was carried into this one, as it stood in its epoch.
+func (e Entry) Carried() (Entry, error) {
+	body, err := e.CarriedBody()
+	if err != nil {
+		return Entry{}, err
+	}
+	inner, err := ParseEntry([]byte(body.Line))
+	if err == nil && inner.Terminal != e.Terminal {
+		err = fmt.Errorf("%w: an entry of terminal %.64q was carried by %.64q", ErrEntry, inner.Terminal, e.Terminal)
+	}
+	return inner, err
 }
 
 func claimBody(c validate.Claim, opening []byte) ClaimBody {

@@ -202,7 +202,7 @@ func (x *exportReader) entries() error {
 		}
 		x.epoch(e.Epoch).head = Head{e.Epoch, e.Seq, own}
 		var slip []byte
-		if e.Kind == KindClaim {
+		if e.IsClaim() {
 			if slip, err = x.slip(e); err != nil {
 				return err
 			}

@@ -61,7 +61,7 @@ func (l *Ledger) History(ctx context.Context, n int) ([]validate.Transaction, er
 	}
 	defer func() { _ = tx.Rollback() }()
 	var entries []Entry
-	err = eachEntry(ctx, tx, "WHERE kind IN ('claim', 'reversal', 'reprint', 'closing') ORDER BY epoch DESC, seq DESC LIMIT ?", []any{n}, func(e Entry) error {
+	err = eachEntry(ctx, tx, "WHERE kind IN ('claim', 'carried-claim', 'reversal', 'reprint', 'closing') ORDER BY epoch DESC, seq DESC LIMIT ?", []any{n}, func(e Entry) error {
 		entries = append(entries, e)
 		return nil
 	})
@@ -86,7 +86,7 @@ func (l *Ledger) transaction(ctx context.Context, q querier, e Entry) (validate.
 		return t, err
 	}
 	switch e.Kind {
-	case KindClaim:
+	case KindClaim, KindCarriedClaim:
 		r, err := l.receipt(ctx, q, "p.epoch = ? AND p.seq = ?", e.Epoch, e.Seq)
 		t.Claim = &r
 		return t, err

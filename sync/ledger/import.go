@@ -138,7 +138,7 @@ func (in *intake) entry(e Entry, line []byte, own Hash, slip []byte) error {
 // kind that this program writes has its case here: one without would be imported in half.
 func (in *intake) beside(e Entry, slip []byte) error {
 	switch e.Kind {
-	case KindClaim:
+	case KindClaim, KindCarriedClaim:
 		return in.claim(e, slip)
 	case KindReprint:
 		return in.reprint(e)
@@ -148,7 +148,7 @@ func (in *intake) beside(e Entry, slip []byte) error {
 		return in.answer(e)
 	case KindClosing:
 		return in.closing(e)
-	case KindShiftOpen, KindTraining, KindBlocks, KindArchive, KindAuditHeads:
+	case KindShiftOpen, KindTraining, KindBlocks, KindArchive, KindAuditHeads, KindPackActivated, KindPackSettled, KindCarriedLine:
 		return nil // read from the chain, where verify looks at them
 	}
 	return fmt.Errorf("%w: entries of kind %.40q are of a newer program: import with that one", ErrExport, e.Kind)

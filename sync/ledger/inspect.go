@@ -14,6 +14,7 @@ import (
 	"github.com/mattn/go-sqlite3"
 	"golang.org/x/sys/unix"
 
+	"grattoir/sync/wire"
 	"grattoir/validate"
 )
 
@@ -314,6 +315,11 @@ func (i *Inspection) Receipt(ctx context.Context, n validate.EntryNumber) (valid
 // Last is Ledger.Last.
 func (i *Inspection) Last(ctx context.Context, n int) ([]validate.Receipt, error) {
 	return i.look.Last(ctx, n)
+}
+
+// OwnPacks is Ledger.OwnPacks.
+func (i *Inspection) OwnPacks(ctx context.Context) ([]wire.PackItem, error) {
+	return i.look.OwnPacks(ctx)
 }
 
 // Close ends the inspection and removes its private copy.

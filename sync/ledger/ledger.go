@@ -459,6 +459,11 @@ func fillReceipt(r *validate.Receipt, line, slip []byte) error {
 	if err := json.Unmarshal(slip, &r.Slip); err != nil {
 		return err
 	}
+	if e.Kind == KindCarriedClaim { // it was paid when the entry inside says
+		if inner, err := e.Carried(); err == nil {
+			e.Time, e.Trusted = inner.Time, inner.Trusted
+		}
+	}
 	first, err1 := parseTime(c.FirstCheck)
 	at, err2 := parseTime(e.Time)
 	trusted, err3 := parseTime(e.Trusted)

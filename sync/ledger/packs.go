@@ -70,7 +70,10 @@ func (w *writing) applyItem(ctx context.Context, item wire.FeedItem) error {
 		if item.Pack == nil || item.Pack.Last < item.Pack.First || item.Pack.GameCode == "" || len(item.Pack.GameCode) > 16 || len(item.Pack.Owner) > 64 {
 			return fmt.Errorf("%w: no whole run of packs", ErrFeed)
 		}
-		return setPacks(ctx, w.tx, *item.Pack)
+		if err := setPacks(ctx, w.tx, *item.Pack); err != nil {
+			return err
+		}
+		return w.settled(ctx, *item.Pack)
 	case wire.FeedPaid:
 		if item.Paid == nil || item.Paid.Block == (validate.BlockID{}) || len(item.Paid.Terminal) > 64 || len(item.Paid.Number) > 64 {
 			return fmt.Errorf("%w: no whole payment", ErrFeed)
@@ -86,6 +89,11 @@ func (w *writing) applyItem(ctx context.Context, item wire.FeedItem) error {
 			return fmt.Errorf("%w: no whole hold", ErrFeed)
 		}
 		return w.hold(ctx, item.Seq, *item.Hold)
+	case wire.FeedTickets:
+		if item.Tickets == nil {
+			return fmt.Errorf("%w: no tickets", ErrFeed)
+		}
+		return w.setTickets(ctx, *item.Tickets)
 	}
 	return nil // of a later central
 }
@@ -172,9 +180,13 @@ func packsTouching(ctx context.Context, q querier, gameCode string, first, last 
 // Pack is what central last said of a pack, with the run it is stored in; false when it
 // has said nothing. The game code is as printed, padded.
 func (l *Ledger) Pack(ctx context.Context, gameCode string, pack uint32) (wire.PackItem, bool, error) {
+	return l.packOf(ctx, l.db, gameCode, pack)
+}
+
+func (l *Ledger) packOf(ctx context.Context, q querier, gameCode string, pack uint32) (wire.PackItem, bool, error) {
 	p := wire.PackItem{GameCode: gameCode}
 	// Runs do not overlap, so the one that begins last at or before the pack is the only candidate.
-	err := l.db.QueryRowContext(ctx, "SELECT first, last, state, owner, epoch FROM packs WHERE game_code = ? AND first <= ? ORDER BY first DESC LIMIT 1", gameCode, pack).
+	err := q.QueryRowContext(ctx, "SELECT first, last, state, owner, epoch FROM packs WHERE game_code = ? AND first <= ? ORDER BY first DESC LIMIT 1", gameCode, pack).
 		Scan(&p.First, &p.Last, &p.State, &p.Owner, &p.Epoch)
 	switch {
 	case errors.Is(err, sql.ErrNoRows) || err == nil && p.Last < pack:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -49,7 +50,7 @@ var migrations = [][]string{
 		PRIMARY KEY(epoch, seq)) STRICT, WITHOUT ROWID`,
 	},
 	closingTables,
-	rightsTables,
+	slices.Concat(rightsTables, packLifeTables),
 }
 
 // runSteps brings a file of one schema version to that of the last step.

@@ -150,9 +150,9 @@ func (l *Ledger) findable(ctx context.Context) error {
 		return err
 	}
 	var entries, rows, agree int64
-	err := l.read.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM entries WHERE kind = 'claim'), (SELECT count(*) FROM claims),
+	err := l.read.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM entries WHERE kind IN ('claim', 'carried-claim')), (SELECT count(*) FROM claims),
 		(SELECT count(*) FROM claims c JOIN entries e ON e.epoch = c.epoch AND e.seq = c.seq
-		WHERE json_extract(e.line, '$.body.block', '$.body.pack', '$.body.ticket', '$.body.round') = json_array(lower(hex(c.block)), c.pack, c.ticket, c.round))`).
+		WHERE json_extract(CASE e.kind WHEN 'carried-claim' THEN json_extract(e.line, '$.body.line') ELSE e.line END, '$.body.block', '$.body.pack', '$.body.ticket', '$.body.round') = json_array(lower(hex(c.block)), c.pack, c.ticket, c.round))`).
 		Scan(&entries, &rows, &agree)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)

@@ -256,7 +256,7 @@ func (v *verifier) entry(ctx context.Context, r row) error {
 	v.seq, v.prev = r.seq, own
 	v.check.Entries++
 	err = v.closings.entry(ctx, e)
-	if err == nil && e.Kind == KindClaim {
+	if err == nil && e.IsClaim() {
 		err = v.claim(ctx, e)
 	}
 	if err != nil {

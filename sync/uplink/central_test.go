@@ -46,14 +46,7 @@ func joinReal(t *testing.T) *realLink {
 	t.Cleanup(func() { _ = c.Close() })
 	r := &realLink{real: c, link: &link{fake: &fake{t: t}, blocks: make(chan struct{}, 9), net: newPipes()}}
 	r.seal(t, filepath.Join(dir, "sealed.manifest"))
-	s := &http.Server{Handler: c.API(), ErrorLog: log.New(io.Discard, "", 0)}
-	var done sync.WaitGroup
-	done.Go(func() { _ = s.Serve(tls.NewListener(r.net, c.TLSConfig())) })
-	t.Cleanup(func() {
-		c.EndPolls()
-		_ = s.Close()
-		done.Wait()
-	})
+	serveReal(t, c, r.net)
 	code, err := c.AddTerminal(t.Context(), "T-1")
 	if err != nil {
 		t.Fatal(err)
@@ -70,6 +63,18 @@ func joinReal(t *testing.T) *realLink {
 	t.Cleanup(func() { _ = r.ledger.Close() })
 	r.opt = Options{Identity: id, Ledger: r.ledger, Blocks: BlockStore{Dir: filepath.Join(dir, "manifests"), Quota: 1 << 30}, Dial: r.net.Dial, OnBlocks: func() { r.blocks <- struct{}{} }}
 	return r
+}
+
+// serveReal has a central answer on pipes until the test ends.
+func serveReal(t *testing.T, c *central.Central, net *pipes) {
+	s := &http.Server{Handler: c.API(), ErrorLog: log.New(io.Discard, "", 0)}
+	var done sync.WaitGroup
+	done.Go(func() { _ = s.Serve(tls.NewListener(net, c.TLSConfig())) })
+	t.Cleanup(func() {
+		c.EndPolls()
+		_ = s.Close()
+		done.Wait()
+	})
 }
 
 // seal publishes a block of ten packs from pack 10 on.
@@ -110,7 +115,8 @@ func (r *realLink) pays(t *testing.T, c ticket.Code) {
 		t.Fatalf("pack %d is %+v %v %v", c.Pack, pack, ok, err)
 	}
 	_, err = r.ledger.Record(context.Background(), validate.Claim{ID: fmt.Sprintf("%032x", r.ledger.Head().Seq+1), Secret: c, Tier: 1, Amount: 2000, Currency: "EUR", OwnerEpoch: pack.Epoch,
-		Ticket: validate.TicketKey{Block: r.block.Header.Block, Pack: c.Pack, Number: c.Number}, Entered: validate.Scanned})
+		Ticket: validate.TicketKey{Block: r.block.Header.Block, Pack: c.Pack, Number: c.Number}, Entered: validate.Scanned,
+		Slip: validate.SlipFacts{Pack: fmt.Sprintf("%07d", c.Pack), Ticket: fmt.Sprintf("%03d", c.Number)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func (u *Uplink) askClaims(ctx context.Context) (rest, error) {
 
 func (u *Uplink) askClaim(ctx context.Context, q wire.ClaimRequest) error {
 	var a wire.ClaimAnswer
-	err := u.client.postWithin(ctx, claimTimeout, wire.PathClaim, q, &a)
+	err := u.client().postWithin(ctx, claimTimeout, wire.PathClaim, q, &a)
 	var e *wire.Error
 	switch {
 	case errors.As(err, &e) && e.Kind == wire.KindBadRequest:
@@ -65,13 +65,13 @@ func (u *Uplink) sendHolds(ctx context.Context) (rest, error) {
 	if err != nil || len(list) == 0 {
 		return idle, storing("holds", err)
 	}
-	signature, err := u.id.Sign([]byte(wire.HeadText(u.id.Terminal, head)))
+	signature, err := u.me().Sign([]byte(wire.HeadText(u.me().Terminal, head)))
 	if err != nil {
 		return rest{}, err
 	}
 	message := wire.HoldUpload{Protocol: wire.Protocol, Head: head, Signature: base64.StdEncoding.EncodeToString(signature), Holds: list}
 	var a wire.HoldAnswer
-	if err := u.client.postWithin(ctx, claimTimeout, wire.PathHolds, message, &a); err != nil {
+	if err := u.client().postWithin(ctx, claimTimeout, wire.PathHolds, message, &a); err != nil {
 		return idle, err
 	}
 	var stored []int64

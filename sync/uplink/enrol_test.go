@@ -36,11 +36,13 @@ func TestEnrolmentStoresAnIdentityThatLoadsAndWorks(t *testing.T) {
 		t.Errorf("%+v", again.file.Terminal)
 	}
 	list, err := os.ReadDir(dir)
-	if err != nil || len(list) != 1 {
+	if err != nil || len(list) != 2 {
 		t.Fatalf("left in the folder: %v %v", list, err)
 	}
-	if info, err := list[0].Info(); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v %v", info.Mode(), err)
+	for _, f := range list {
+		if info, err := f.Info(); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: mode %v %v", f.Name(), info.Mode(), err)
+		}
 	}
 	var a wire.HelloAnswer
 	k := newClient(must(parseURL(url)), nil, again.tlsConfig(time.Now))
@@ -94,16 +96,27 @@ func TestEnrolmentWhoseAnswerWasLostIsRepeatedWithTheSameKey(t *testing.T) {
 	if _, err := Enrol(t.Context(), EnrolOptions{URL: url, Code: c.code(), Dir: dir}); !errors.Is(err, ErrUnreachable) {
 		t.Fatal(err)
 	}
-	if info, err := os.Stat(filepath.Join(dir, pendingName)); err != nil || info.Mode().Perm() != 0o600 {
+	kept, err := filepath.Glob(filepath.Join(dir, pendingPattern))
+	if err != nil || len(kept) != 1 {
+		t.Fatalf("the key is not kept: %v %v", kept, err)
+	}
+	if info, err := os.Stat(kept[0]); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("the key is not kept: %v", err)
+	}
+	// Another code, mistyped, with the network still bad: the first one's key stays.
+	if _, err := Enrol(t.Context(), EnrolOptions{URL: url, Code: wire.EncodeEnrolCode(wire.EnrolSecret{9}, wire.PinOf(c.ca.RawSubjectPublicKeyInfo)), Dir: dir}); err == nil {
+		t.Fatal("a mistyped code enrols")
 	}
 	c.update(func() { c.spoil = nil })
 	if _, err := Enrol(t.Context(), EnrolOptions{URL: url, Code: c.code(), Dir: dir}); err != nil {
 		t.Fatal(err)
 	}
+	if left, err := filepath.Glob(filepath.Join(dir, pendingPattern)); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
 	// Another device with the same code is refused, and told what to do.
 	dir = t.TempDir()
-	_, err := Enrol(t.Context(), EnrolOptions{URL: url, Code: c.code(), Dir: dir})
+	_, err = Enrol(t.Context(), EnrolOptions{URL: url, Code: c.code(), Dir: dir})
 	if list, err := os.ReadDir(dir); err != nil || len(list) != 0 {
 		t.Errorf("a key that is good for nothing is left: %v %v", list, err)
 	}
@@ -169,7 +182,7 @@ func TestAnswerThatDoesNotHoldTogetherMakesNoIdentity(t *testing.T) {
 			t.Fatal(err)
 		}
 		edit(&id.file)
-		if err := id.store(dir); err != nil {
+		if err := id.store(); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := LoadIdentity(dir); !errors.Is(err, ErrIdentity) || strings.Contains(err.Error(), "BEGIN") {

@@ -63,6 +63,7 @@ type fake struct {
 	feed     []wire.FeedItem
 	snapshot wire.Snapshot
 	blocks   map[string][]byte
+	pieces   map[string]string // descriptors by their names
 	hello    wire.Hello
 	region   string
 	sealed   []wire.SealedIdentity
@@ -72,7 +73,7 @@ type fake struct {
 
 func newCentral(t testing.TB) *fake {
 	t.Helper()
-	c := &fake{t: t, now: time.Now, changed: make(chan struct{}), epoch: 1, limit: wire.MaxEntries, blocks: map[string][]byte{}}
+	c := &fake{t: t, now: time.Now, changed: make(chan struct{}), epoch: 1, limit: wire.MaxEntries, blocks: map[string][]byte{}, pieces: map[string]string{}}
 	c.caKey = must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	c.ca = c.sign(&x509.Certificate{Subject: pkix.Name{CommonName: "test CA"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, &c.caKey.PublicKey)
 	private, public, err := note.GenerateKey(rand.Reader, "central")
@@ -207,8 +208,16 @@ func (c *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			refuse(w, http.StatusNotFound, &wire.Error{Kind: wire.KindNotFound, Text: "nothing is published"})
 			return
 		}
-		_, _ = w.Write(c.note(c.snapshot.Text()))
+		s := c.snapshot
+		if "?"+r.URL.RawQuery != wire.SnapshotQuery {
+			s = s.WithoutPieces()
+		}
+		_, _ = w.Write(c.note(s.Text()))
 	default:
+		if text, ok := c.pieces[strings.TrimPrefix(r.URL.Path, wire.PathPieces)]; ok {
+			_, _ = io.WriteString(w, text)
+			return
+		}
 		refuse(w, http.StatusNotFound, &wire.Error{Kind: wire.KindNotFound, Text: "no such path"})
 	}
 }
@@ -369,6 +378,18 @@ func (c *fake) publish(content []byte) string {
 			FirstPack: 1 + 100*n, LastPack: 100 + 100*n, Published: policy.Date{Year: 2026, Month: 11, Day: 1 + int(n)}})
 	})
 	return name
+}
+
+// describe gives the blocks of the snapshot a descriptor each, as it is or spoiled.
+func (c *fake) describe(spoil func(*wire.Pieces)) {
+	c.update(func() {
+		for i, b := range c.snapshot.Blocks {
+			p := must(wire.ReadPieces(bytes.NewReader(c.blocks[b.SHA256])))
+			spoil(&p)
+			c.snapshot.Blocks[i].Pieces = p.Name()
+			c.pieces[p.Name()] = p.Text()
+		}
+	})
 }
 
 // pipes is a network in memory.

@@ -16,6 +16,11 @@ const feedPause = 5 * time.Second
 // hear asks for the next run of the status feed and stores it with its cursor. Central
 // holds the answer back until there is something to say.
 func (u *Uplink) hear(ctx context.Context) (rest, error) {
+	select {
+	case <-u.met:
+	default:
+		return rest{wake: [2]<-chan struct{}{u.met}}, nil
+	}
 	cursor, err := u.opt.Ledger.FeedCursor(ctx)
 	if err != nil {
 		return rest{}, err
@@ -23,7 +28,7 @@ func (u *Uplink) hear(ctx context.Context) (rest, error) {
 	asked := u.opt.Now()
 	path := fmt.Sprintf("%s?after=%d&wait=%d", wire.PathFeed, cursor, wire.MaxFeedWait)
 	var f wire.Feed
-	if err := u.client.get(ctx, wire.MaxFeedWait*time.Second+requestTimeout, path, &f); err != nil {
+	if err := u.client().get(ctx, wire.MaxFeedWait*time.Second+requestTimeout, path, &f); err != nil {
 		return rest{}, err
 	}
 	if len(f.Items) > wire.MaxFeed {

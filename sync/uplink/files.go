@@ -6,10 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -26,9 +23,10 @@ var (
 	ErrBlock = errors.New("the block file is not the one that central signed for")
 	// ErrStore means that this terminal cannot store what came.
 	ErrStore = errors.New("the terminal cannot store it")
+	// ErrNoSpace is an ErrStore: the disk has no room for a block beside the reserve. It is
+	// found before a byte of it is fetched.
+	ErrNoSpace = fmt.Errorf("%w: the disk has no room", ErrStore)
 )
-
-const stallTimeout = 30 * time.Second // without a byte, a download is given up and resumed
 
 // planEvery is how often the choice of blocks is looked at again when nothing is heard:
 // a day ends, or somebody brings a file on a stick.
@@ -46,8 +44,7 @@ type files struct {
 func (f *files) step(ctx context.Context) (rest, error) {
 	idle := rest{after: planEvery, wake: [2]<-chan struct{}{f.fresh, f.replan}}
 	if err := f.refresh(ctx); err != nil {
-		_, _, _ = f.look(ctx) // people are told what is missing, with no network too
-		return rest{}, err
+		return rest{}, errors.Join(err, f.settle(ctx))
 	}
 	s := f.snapshot()
 	if s == nil {
@@ -62,12 +59,29 @@ func (f *files) step(ctx context.Context) (rest, error) {
 	return idle, nil
 }
 
+// settle is what can be done with no network: people are told what is missing, and a
+// snapshot of which everything is here is in force, because a stick may have brought it.
+func (f *files) settle(ctx context.Context) error {
+	s := f.snapshot()
+	if s == nil {
+		return nil
+	}
+	p, _, err := f.look(ctx)
+	if err != nil || len(p.fetch) > 0 {
+		return err
+	}
+	if err := f.opt.Ledger.SetSnapshot(ctx, s.Version, s.Issued); err != nil {
+		return fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	return nil
+}
+
 // refresh fetches the snapshot, unless the one at hand is the newest that was heard of.
 func (f *files) refresh(ctx context.Context) error {
 	if s := f.snapshot(); f.asked && s != nil && s.Version >= f.newestHeard() {
 		return nil
 	}
-	signed, err := f.client.read(ctx, requestTimeout, http.MethodGet, wire.PathSnapshot, nil)
+	signed, err := f.client().read(ctx, requestTimeout, http.MethodGet, wire.PathSnapshot+wire.SnapshotQuery, nil)
 	var e *wire.Error
 	if errors.As(err, &e) && e.Kind == wire.KindNotFound {
 		f.heard()
@@ -146,16 +160,10 @@ func (f *files) look(ctx context.Context) (plan, int64, error) {
 	if err != nil {
 		return plan{}, 0, fmt.Errorf("%w: %w", ErrStore, err)
 	}
-	now := situation{listed: s.Blocks, have: there.have, packs: packs, why: WhyQuota}
+	now := f.opt.Blocks.situation(there, s.Blocks, packs, f.Region())
 	if floor := f.Floor(); !floor.IsZero() {
 		now.today = policy.DateOf(floor.UTC())
 	}
-	now.region = f.Region()
-	room := f.opt.Blocks.Quota
-	if disk := there.taken + max(0, there.free-f.opt.Blocks.Reserve); disk < room {
-		room, now.why = disk, WhyDisk
-	}
-	now.room = room - there.byHand
 	p := choose(now)
 	f.setMissing(p.missing, there.taken-there.parts)
 	if err := f.opt.Blocks.tidy(p.fetch); err != nil {
@@ -167,17 +175,7 @@ func (f *files) look(ctx context.Context) (plan, int64, error) {
 // makeRoom drops what is past its day, and of the least wanted blocks as many as must go
 // before one of so many bytes comes.
 func (f *files) makeRoom(p plan, room, size int64) (dropped bool, err error) {
-	gone := p.gone
-	left := p.kept + size
-	for _, h := range p.drop {
-		left += h.size
-	}
-	for _, h := range p.drop {
-		if left <= room {
-			break
-		}
-		gone, left = append(gone, h.name), left-h.size
-	}
+	gone := p.leaving(room, size)
 	if len(gone) == 0 {
 		return false, nil
 	}
@@ -199,7 +197,7 @@ func (f *files) full() error {
 	if blocks == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: the disk of %s has no room for %d blocks of %d bytes beside the reserve: free some space, or lower quota_mb", ErrStore, f.opt.Blocks.Dir, blocks, bytes)
+	return fmt.Errorf("%w: %s cannot take %d blocks of %d bytes beside the reserve: free some space, or lower quota_mb", ErrNoSpace, f.opt.Blocks.Dir, blocks, bytes)
 }
 
 // recall reads what central said last before the start.
@@ -208,23 +206,48 @@ func (u *Uplink) recall(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrStore, err)
 	}
-	if region = strings.TrimSpace(region); wire.ValidRegion(region) {
-		u.region = region
+	u.region = regionOf(region)
+	_, err = u.reread(ctx)
+	return err
+}
+
+// regionOf reads the noted region, "" where there is none.
+func regionOf(text string) string {
+	if text = strings.TrimSpace(text); wire.ValidRegion(text) {
+		return text
 	}
+	return ""
+}
+
+// Reread looks what lies in the folder of blocks, where another program has put something
+// there: a stick brings a newer snapshot, and blocks.
+func (u *Uplink) Reread(ctx context.Context) error {
+	newer, err := u.reread(ctx)
+	if newer {
+		u.opt.OnListed()
+	}
+	signal(u.replan)
+	return err
+}
+
+func (u *Uplink) reread(ctx context.Context) (newer bool, err error) {
 	signed, err := u.opt.Blocks.noted(snapshotFile, wire.MaxAnswer)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrStore, err)
+		return false, fmt.Errorf("%w: %w", ErrStore, err)
 	}
 	if signed == "" {
-		return nil
+		return false, nil
 	}
 	s, err := u.openSnapshot(ctx, signed)
 	if err != nil { // of another central, or spoiled: the next answer brings it again
 		u.opt.Log.Warn("the stored snapshot is not used", "err", err)
-		return nil
+		return false, nil
 	}
-	u.listed = &s
-	return nil
+	if old := u.snapshot(); old != nil && old.Version >= s.Version {
+		return false, nil
+	}
+	u.setSnapshot(&s)
+	return true, nil
 }
 
 // snapshot is the newest accepted one, nil before the first.
@@ -335,194 +358,27 @@ func (u *Uplink) openSnapshot(ctx context.Context, signed string) (wire.Snapshot
 	if err != nil {
 		return s, err
 	}
+	return s, checkSnapshot(s, inForce)
+}
+
+// checkSnapshot refuses a version that goes back, and names that are not hashes.
+func checkSnapshot(s wire.Snapshot, inForce int64) error {
 	if s.Version < inForce {
-		return s, fmt.Errorf("%w: version %d, in force is %d", ErrOldSnapshot, s.Version, inForce)
+		return fmt.Errorf("%w: version %d, in force is %d", ErrOldSnapshot, s.Version, inForce)
 	}
 	named := map[string]bool{}
 	for n, b := range s.Blocks {
 		raw, err := hex.DecodeString(b.SHA256)
 		if err != nil || len(raw) != sha256.Size || hex.EncodeToString(raw) != b.SHA256 {
-			return s, fmt.Errorf("%w: block %d of snapshot %d is named %.64q", ErrBlock, n+1, s.Version, b.SHA256)
+			return fmt.Errorf("%w: block %d of snapshot %d is named %.64q", ErrBlock, n+1, s.Version, b.SHA256)
 		}
 		if named[b.SHA256] {
-			return s, fmt.Errorf("%w: snapshot %d lists block %.8s twice", ErrBlock, s.Version, b.SHA256)
+			return fmt.Errorf("%w: snapshot %d lists block %.8s twice", ErrBlock, s.Version, b.SHA256)
 		}
 		named[b.SHA256] = true
 		if b.Size < 1 || b.Size > wire.MaxBlock {
-			return s, fmt.Errorf("%w: block %.8s has %d bytes, at most %d", ErrBlock, b.SHA256, b.Size, wire.MaxBlock)
+			return fmt.Errorf("%w: block %.8s has %d bytes, at most %d", ErrBlock, b.SHA256, b.Size, wire.MaxBlock)
 		}
-	}
-	return s, nil
-}
-
-// fetchBlock makes a block visible: the rest of it is downloaded, the whole is hashed
-// from the disk, and only then it gets its name.
-func (u *Uplink) fetchBlock(ctx context.Context, b wire.Block) (err error) {
-	free, err := u.opt.Blocks.free()
-	if err != nil {
-		return err
-	}
-	part := filepath.Join(u.opt.Blocks.Dir, b.SHA256+partSuffix)
-	f, err := os.OpenFile(part, os.O_CREATE|os.O_RDWR, 0o640)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrStore, err)
-	}
-	defer func() {
-		_ = f.Close() // it is synced when its bytes count
-		if errors.Is(err, ErrBlock) {
-			err = errors.Join(err, os.Remove(part))
-		}
-	}()
-	at, err := resumeAt(f, b.Size)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrStore, err)
-	}
-	if need := b.Size - at + u.opt.Blocks.Reserve; free < need {
-		return fmt.Errorf("%w: %d bytes are free in %s, the block and the reserve need %d: free some space", ErrStore, free, u.opt.Blocks.Dir, need)
-	}
-	if err := u.download(ctx, f, at, b); err != nil {
-		return err
-	}
-	if err := hashes(f, b); err != nil {
-		return err
-	}
-	if err := os.Rename(part, filepath.Join(u.opt.Blocks.Dir, b.SHA256+blockSuffix)); err != nil {
-		return fmt.Errorf("%w: %w", ErrStore, err)
-	}
-	if err := syncDir(u.opt.Blocks.Dir); err != nil {
-		return fmt.Errorf("%w: %w", ErrStore, err)
-	}
-	return nil
-}
-
-// resumeAt cuts a part back to where it can be relied upon and returns that place. Each
-// piece is synced before a byte of the next is written, so after a power cut all but the
-// last piece begun are on the disk.
-func resumeAt(f *os.File, size int64) (int64, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	at := max(0, min(info.Size(), size)-1) / wire.PieceSize * wire.PieceSize
-	if err := f.Truncate(at); err != nil {
-		return 0, err
-	}
-	_, err = f.Seek(at, io.SeekStart)
-	return at, err
-}
-
-// download appends what is missing of a block.
-func (u *Uplink) download(ctx context.Context, f *os.File, at int64, b wire.Block) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	stall := time.AfterFunc(stallTimeout, func() { cancel(fmt.Errorf("no byte within %v", stallTimeout)) })
-	defer stall.Stop()
-	header := http.Header{}
-	if at > 0 {
-		header.Set("Range", fmt.Sprintf("bytes=%d-", at))
-		header.Set("If-Range", `"`+b.SHA256+`"`)
-	}
-	r, err := u.client.open(ctx, http.MethodGet, wire.PathBlocks+b.SHA256, nil, header)
-	if err != nil {
-		return err
-	}
-	defer r.Body.Close()
-	if at, err = startAt(r, f, at, b.Size); err != nil {
-		return err
-	}
-	got, err := pieces(f, &watched{r.Body, stall}, at, b.Size)
-	u.heard()
-	switch {
-	case errors.Is(err, ErrStore), errors.Is(err, ErrBlock):
-		return err
-	case err != nil && got/wire.PieceSize > at/wire.PieceSize:
-		return &progress{fmt.Errorf("%w: cut at byte %d of %d: %w", ErrUnreachable, got, b.Size, cause(ctx, err))}
-	case err != nil:
-		return fmt.Errorf("%w: cut at byte %d of %d: %w", ErrUnreachable, got, b.Size, cause(ctx, err))
-	}
-	return nil
-}
-
-// startAt holds the answer against the question: exactly the rest that was asked for, or
-// the whole from its first byte.
-func startAt(r *http.Response, f *os.File, at, size int64) (int64, error) {
-	switch {
-	case r.StatusCode == http.StatusPartialContent:
-		if want, got := fmt.Sprintf("bytes %d-%d/%d", at, size-1, size), r.Header.Get("Content-Range"); at == 0 || got != want {
-			return 0, fmt.Errorf("%w: Content-Range is %.60q, want %q", ErrAnswer, got, want)
-		}
-		return at, nil
-	case r.StatusCode != http.StatusOK:
-		return 0, fmt.Errorf("%w: status %d for a block", ErrAnswer, r.StatusCode)
-	case r.ContentLength >= 0 && r.ContentLength != size:
-		return 0, fmt.Errorf("%w: %d bytes, the block has %d (%.40q)", ErrAnswer, r.ContentLength, size, r.Header.Get("Content-Type"))
-	}
-	if err := f.Truncate(0); err != nil {
-		return 0, fmt.Errorf("%w: %w", ErrStore, err)
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return 0, fmt.Errorf("%w: %w", ErrStore, err)
-	}
-	return 0, nil
-}
-
-// pieces copies up to the block's size and syncs at each piece's end. It returns how far it came.
-func pieces(f *os.File, r io.Reader, at, size int64) (int64, error) {
-	out := disk{f}
-	for at < size {
-		n, err := io.CopyN(out, r, min(wire.PieceSize-at%wire.PieceSize, size-at))
-		at += n
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
-		if err != nil {
-			return at, err
-		}
-		if err := f.Sync(); err != nil {
-			return at, fmt.Errorf("%w: %w", ErrStore, err)
-		}
-	}
-	if n, _ := r.Read(make([]byte, 1)); n > 0 {
-		return at, fmt.Errorf("%w: it goes on after its %d bytes", ErrBlock, size)
-	}
-	return at, nil
-}
-
-// disk marks the errors of writing, so that they are not taken for the network's.
-type disk struct{ f *os.File }
-
-func (d disk) Write(b []byte) (int, error) {
-	n, err := d.f.Write(b)
-	if err != nil {
-		err = fmt.Errorf("%w: %w", ErrStore, err)
-	}
-	return n, err
-}
-
-// watched puts the stall alarm off at every byte.
-type watched struct {
-	r     io.Reader
-	alarm *time.Timer
-}
-
-func (w *watched) Read(b []byte) (int, error) {
-	n, err := w.r.Read(b)
-	w.alarm.Reset(stallTimeout)
-	return n, err
-}
-
-// hashes reads the whole file back and holds it against its name.
-func hashes(f *os.File, b wire.Block) error {
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return fmt.Errorf("%w: %w", ErrStore, err)
-	}
-	h := sha256.New()
-	n, err := io.Copy(h, f)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrStore, err)
-	}
-	if got := hex.EncodeToString(h.Sum(nil)); got != b.SHA256 || n != b.Size {
-		return fmt.Errorf("%w: %d bytes with SHA-256 %.8s; it is fetched again from the start", ErrBlock, n, got)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func (u *Uplink) sendIdentities(ctx context.Context) (rest, error) {
 		message.Records = append(message.Records, r)
 	}
 	var a wire.IdentityAnswer
-	if err := u.client.post(ctx, wire.PathIdentities, message, &a); err != nil {
+	if err := u.client().post(ctx, wire.PathIdentities, message, &a); err != nil {
 		return rest{}, fmt.Errorf("identities: %w", err)
 	}
 	var stored []people.RecordID

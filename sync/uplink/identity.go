@@ -21,6 +21,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"grattoir/sync/ledger"
+	"grattoir/sync/wire"
 	"grattoir/validate/manifest"
 )
 
@@ -34,14 +35,19 @@ type Identity struct {
 	SealKeys   []string // public note keys that may sign manifests
 	ClaimKey   string   // central's public claim key, for ledger.ParseClaimKey
 
+	dir     string // where it lies
 	key     *ecdsa.PrivateKey
-	leaf    *x509.Certificate
-	ca      *x509.Certificate
-	central note.Verifier
+	leaf    *x509.Certificate // nil while it is waiting
+	cas     []*x509.Certificate
+	central []note.Verifier
 	file    identityFile
 }
 
-// Expires is when the certificate ends.
+// Waiting tells that an enrolment file made this identity and central has not certified
+// its key yet. It knows whom to believe and signs; central does not know it.
+func (i Identity) Waiting() bool { return i.key != nil && i.leaf == nil }
+
+// Expires is when the certificate ends, zero before there is one.
 func (i Identity) Expires() time.Time {
 	if i.leaf == nil {
 		return time.Time{}
@@ -49,11 +55,12 @@ func (i Identity) Expires() time.Time {
 	return i.leaf.NotAfter
 }
 
-// Issued is when central made the certificate: a time that central's CA signed, so now
-// is not earlier.
+// Issued is when central made the certificate, or the enrolment file: a time that
+// central signed, so now is not earlier.
 func (i Identity) Issued() time.Time {
 	if i.leaf == nil {
-		return time.Time{}
+		t, _ := time.Parse(time.RFC3339, i.file.Issued) // zero for none
+		return t
 	}
 	return i.leaf.NotBefore
 }
@@ -97,11 +104,16 @@ type identityFile struct {
 	Terminal    string   `json:"terminal"`
 	Central     string   `json:"central"`
 	Key         string   `json:"key"`         // PEM, PKCS #8, P-256
-	Certificate string   `json:"certificate"` // PEM
+	Certificate string   `json:"certificate"` // PEM, "" while Code waits to be used
 	CA          string   `json:"ca"`          // PEM
 	CentralKey  string   `json:"central_key"`
 	SealKeys    []string `json:"seal_keys"`
 	ClaimKey    string   `json:"claim_key"`
+
+	// Of an enrolment file, until central has certified the key.
+	Code   string `json:"code,omitempty"`
+	CSR    string `json:"csr,omitempty"`    // PEM
+	Issued string `json:"issued,omitempty"` // RFC 3339
 }
 
 // LoadIdentity reads the identity that Enrol stored in a folder. The errors are
@@ -138,6 +150,7 @@ func LoadIdentity(dir string) (Identity, error) {
 	if err != nil {
 		return Identity{}, fmt.Errorf("%w: %s: %w", ErrIdentity, path, err)
 	}
+	id.dir = dir
 	return id, nil
 }
 
@@ -152,25 +165,19 @@ func (f identityFile) identity() (Identity, error) {
 	if id.key, err = parseKey(f.Key); err != nil {
 		return id, fmt.Errorf("key: %w", err)
 	}
-	if id.leaf, err = parseCertificate(f.Certificate); err != nil {
-		return id, fmt.Errorf("certificate: %w", err)
-	}
-	if id.ca, err = parseCertificate(f.CA); err != nil {
+	ca, err := parseCertificate(f.CA)
+	if err != nil {
 		return id, fmt.Errorf("CA: %w", err)
 	}
-	if !id.key.PublicKey.Equal(id.leaf.PublicKey) {
-		return id, errors.New("the certificate is of another key")
+	id.cas = append(id.cas, ca)
+	if err := id.certified(f); err != nil {
+		return id, err
 	}
-	if name := id.leaf.Subject.CommonName; f.Terminal == "" || len(f.Terminal) > 64 || name != f.Terminal {
-		return id, fmt.Errorf("the certificate is of %.64q, the terminal is %.64q", name, f.Terminal)
-	}
-	_, err = id.leaf.Verify(x509.VerifyOptions{Roots: pool(id.ca), CurrentTime: id.leaf.NotBefore, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	central, err := note.NewVerifier(f.CentralKey)
 	if err != nil {
-		return id, fmt.Errorf("the certificate is not of this CA: %w", err)
-	}
-	if id.central, err = note.NewVerifier(f.CentralKey); err != nil {
 		return id, fmt.Errorf("central's key: %w", err)
 	}
+	id.central = append(id.central, central)
 	for n, k := range f.SealKeys {
 		if _, err := manifest.ParseKey(k); err != nil {
 			return id, fmt.Errorf("seal key %d of %d: %w", n+1, len(f.SealKeys), err)
@@ -182,19 +189,48 @@ func (f identityFile) identity() (Identity, error) {
 	return id, nil
 }
 
-// tlsConfig is how the terminal shows itself and proves central, at a time of its own.
-func (i Identity) tlsConfig(now func() time.Time) *tls.Config {
-	return &tls.Config{
-		MinVersion:   tls.VersionTLS13,
-		RootCAs:      pool(i.ca),
-		Certificates: []tls.Certificate{{Certificate: [][]byte{i.leaf.Raw}, PrivateKey: i.key, Leaf: i.leaf}},
-		Time:         now,
+// certified holds the certificate against the key and the CA, or wants a code where there
+// is none yet.
+func (i *Identity) certified(f identityFile) (err error) {
+	if f.Terminal == "" || len(f.Terminal) > 64 {
+		return fmt.Errorf("a terminal %.64q", f.Terminal)
 	}
+	if f.Certificate == "" {
+		if _, _, err := wire.ParseEnrolCode(f.Code); err != nil || f.CSR == "" {
+			return errors.New("it has no certificate, and no code to get one with")
+		}
+		return nil
+	}
+	if i.leaf, err = parseCertificate(f.Certificate); err != nil {
+		return fmt.Errorf("certificate: %w", err)
+	}
+	if !i.key.PublicKey.Equal(i.leaf.PublicKey) {
+		return errors.New("the certificate is of another key")
+	}
+	if name := i.leaf.Subject.CommonName; name != f.Terminal {
+		return fmt.Errorf("the certificate is of %.64q, the terminal is %.64q", name, f.Terminal)
+	}
+	_, err = i.leaf.Verify(x509.VerifyOptions{Roots: pool(i.cas...), CurrentTime: i.leaf.NotBefore, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	if err != nil {
+		return fmt.Errorf("the certificate is not of this CA: %w", err)
+	}
+	return nil
 }
 
-func pool(ca *x509.Certificate) *x509.CertPool {
+// tlsConfig is how the terminal shows itself and proves central, at a time of its own.
+func (i Identity) tlsConfig(now func() time.Time) *tls.Config {
+	c := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool(i.cas...), Time: now}
+	if i.leaf != nil {
+		c.Certificates = []tls.Certificate{{Certificate: [][]byte{i.leaf.Raw}, PrivateKey: i.key, Leaf: i.leaf}}
+	}
+	return c
+}
+
+func pool(cas ...*x509.Certificate) *x509.CertPool {
 	p := x509.NewCertPool()
-	p.AddCert(ca)
+	for _, ca := range cas {
+		p.AddCert(ca)
+	}
 	return p
 }
 
@@ -213,6 +249,10 @@ func parseCertificate(text string) (*x509.Certificate, error) {
 		return nil, err
 	}
 	return x509.ParseCertificate(der)
+}
+
+func certificatePEM(c *x509.Certificate) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}))
 }
 
 // parseKey reads the device's key. Its errors show nothing of it.

@@ -24,6 +24,9 @@ type journal struct {
 // step uploads the next run, or waits for an entry when there is none.
 func (j *journal) step(ctx context.Context) (rest, error) {
 	idle := rest{wake: [2]<-chan struct{}{j.opt.Ledger.Changed(), j.nudge}} // before reading, so that no entry is missed
+	if err := j.comeBack(ctx); err != nil {
+		return rest{}, err
+	}
 	if err := j.heed(ctx); err != nil {
 		return rest{}, err
 	}
@@ -52,13 +55,13 @@ func (j *journal) step(ctx context.Context) (rest, error) {
 
 // upload sends one run and stores central's acknowledgement of it.
 func (j *journal) upload(ctx context.Context, from int64, lines []string, to wire.Position) error {
-	signature, err := j.id.Sign([]byte(wire.HeadText(j.id.Terminal, to)))
+	signature, err := j.me().Sign([]byte(wire.HeadText(j.me().Terminal, to)))
 	if err != nil {
 		return err
 	}
 	message := wire.Upload{Protocol: wire.Protocol, Epoch: to.Epoch, From: from, Lines: lines, To: to, Signature: base64.StdEncoding.EncodeToString(signature)}
 	var a wire.UploadAnswer
-	if err := j.client.post(ctx, wire.PathJournal, message, &a); err != nil {
+	if err := j.client().post(ctx, wire.PathJournal, message, &a); err != nil {
 		return err
 	}
 	ack, err := j.openAck(a.Acked)
@@ -74,7 +77,7 @@ func (j *journal) upload(ctx context.Context, from int64, lines []string, to wir
 		return fmt.Errorf("%w: it acknowledges entry %d after an upload of %d to %d", ErrAnswer, ack.Position.Seq, from, to.Seq)
 	}
 	j.heard()
-	j.taken(CodeStopped)
+	j.meet()
 	j.at = ack.Position.Seq
 	j.report(a.Exceptions)
 	return nil
@@ -136,7 +139,7 @@ func (j *journal) goTo(ctx context.Context, p wire.Position) error {
 		return err
 	}
 	if p.Epoch > head.Epoch || p.Epoch == head.Epoch && p.Seq > head.Seq {
-		return fmt.Errorf("%w: it holds entry %d-%d, the ledger ends at %d-%d: the ledger was put back to an earlier state", ErrStopped, p.Epoch, p.Seq, head.Epoch, head.Seq)
+		return fmt.Errorf("%w: central holds entry %d-%d, the ledger ends at %d-%d", ErrHeadBehind, p.Epoch, p.Seq, head.Epoch, head.Seq)
 	}
 	if p.Epoch < head.Epoch || p.Seq <= 0 { // nothing of this journal epoch
 		j.at = 0

@@ -288,6 +288,7 @@ func TestContradictionStopsTheJournalAndNothingElse(t *testing.T) {
 		},
 		"more entries than there are": func(l *link) { l.lines = append(l.lines, "one", "two", "three") },
 	} {
+		codes := map[string][]string{"other bytes under a number": {CodeStopped, CodeStopped}, "more entries than there are": {CodeBehind, CodeStopped}}
 		for more := range 2 { // found by an upload, or by the hello when there is nothing to send
 			bubble(t, func(t *testing.T, l *link) {
 				l.pay(4)
@@ -298,7 +299,7 @@ func TestContradictionStopsTheJournalAndNothingElse(t *testing.T) {
 				l.pay(more)
 				pass(3 * time.Minute)
 				f := l.fault(LaneJournal)
-				if f.Code != CodeStopped || !strings.Contains(f.Text, "call central operations") {
+				if f.Code != codes[name][more] || !strings.Contains(f.Text, "call central operations") {
 					t.Fatalf("%s, %d more: %+v", name, more, f)
 				}
 				sent := l.asked("POST " + wire.PathJournal)
@@ -311,7 +312,7 @@ func TestContradictionStopsTheJournalAndNothingElse(t *testing.T) {
 				if _, ok, err := l.ledger.Pack(t.Context(), "00399", 5); !ok || err != nil {
 					t.Errorf("the feed stopped as well: %v", err)
 				}
-				if got := l.fake.hello.Faults; len(got) != 1 || got[0] != "C6-journal" {
+				if got := l.fake.hello.Faults; len(got) != 1 || got[0] != codes[name][more]+"-journal" {
 					t.Errorf("central was told %q", got)
 				}
 			})

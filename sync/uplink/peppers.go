@@ -18,7 +18,7 @@ const pepperEvery = time.Hour // a pepper that was refused is asked for again, s
 func (u *Uplink) fetchPeppers(ctx context.Context) (rest, error) {
 	for _, block := range u.opt.Peppers() {
 		var a wire.PepperAnswer
-		err := u.client.get(ctx, requestTimeout, wire.PathPeppers+block.String(), &a)
+		err := u.client().get(ctx, requestTimeout, wire.PathPeppers+block.String(), &a)
 		var e *wire.Error
 		if errors.As(err, &e) && e.Kind == wire.KindNotFound {
 			u.heard()
@@ -28,7 +28,7 @@ func (u *Uplink) fetchPeppers(ctx context.Context) (rest, error) {
 			return rest{}, fmt.Errorf("pepper of block %v: %w", block, err)
 		}
 		sealed, err := wire.ParseSealedPepper(a.Pepper)
-		if err != nil || sealed.Block != block || sealed.Terminal != u.id.Terminal {
+		if err != nil || sealed.Block != block || sealed.Terminal != u.me().Terminal {
 			return rest{}, fmt.Errorf("%w: pepper of block %v: it is of block %v and terminal %.64q: %w", ErrAnswer, block, sealed.Block, sealed.Terminal, err)
 		}
 		u.heard()

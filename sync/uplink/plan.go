@@ -60,6 +60,22 @@ type plan struct {
 	missing []Missing
 }
 
+// leaving names what must go before a block of so many bytes comes: what is past its day,
+// and of the least wanted as many as make the room.
+func (p plan) leaving(room, size int64) []string {
+	gone, left := p.gone, p.kept+size
+	for _, h := range p.drop {
+		left += h.size
+	}
+	for _, h := range p.drop {
+		if left <= room {
+			break
+		}
+		gone, left = append(gone, h.name), left-h.size
+	}
+	return gone
+}
+
 // The classes of wish, the most wanted first.
 const (
 	ofOwnPacks = iota // this terminal has packs of it: without it they are not paid

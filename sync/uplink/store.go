@@ -17,6 +17,7 @@ import (
 const (
 	blockSuffix   = ".manifest"
 	partSuffix    = ".part"
+	piecesSuffix  = ".pieces"  // the descriptor of a block on its way
 	damagedSuffix = ".damaged" // after blockSuffix: set aside by the daemon, to be fetched again
 
 	// What central said last lies beside the blocks, so that it holds with no network.
@@ -32,6 +33,9 @@ type BlockStore struct {
 	Dir     string
 	Quota   int64 // bytes that manifests may take, more than 0
 	Reserve int64 // bytes of the disk that downloads leave free
+
+	suffix   string                             // of what is on its way, "" for partSuffix
+	allocate func(f *os.File, size int64) error // takes a file's room on the disk, nil for the system's
 }
 
 // Held is what the daemon knows of an open manifest file.
@@ -87,7 +91,10 @@ func (s BlockStore) survey(listed []wire.Block, what func(sha256 string) (Held, 
 		name, block := strings.CutSuffix(e.Name(), blockSuffix)
 		size := info.Size()
 		switch {
-		case !block && (strings.HasSuffix(name, partSuffix) || strings.HasSuffix(name, damagedSuffix)):
+		case !block && strings.HasSuffix(name, partSuffix):
+			size = allocated(info) // its room was taken before its bytes came
+			c.parts += size
+		case !block && strings.HasSuffix(name, damagedSuffix):
 			c.parts += size
 		case !block:
 			continue
@@ -105,6 +112,17 @@ func (s BlockStore) survey(listed []wire.Block, what func(sha256 string) (Held, 
 	return c, nil
 }
 
+// situation is what the choice of blocks depends on, but for the day.
+func (s BlockStore) situation(c contents, listed []wire.Block, packs []wire.PackItem, region string) situation {
+	now := situation{listed: listed, have: c.have, packs: packs, region: region, why: WhyQuota}
+	room := s.Quota
+	if disk := c.taken + max(0, c.free-s.Reserve); disk < room {
+		room, now.why = disk, WhyDisk
+	}
+	now.room = room - c.byHand
+	return now
+}
+
 // IsBlockName tells a file's name of central's, without its ending, from one that a person gave.
 func IsBlockName(name string) bool {
 	raw, err := hex.DecodeString(name)
@@ -116,7 +134,8 @@ func IsBlockName(name string) bool {
 func (s BlockStore) tidy(fetch []wire.Block) error {
 	wanted := map[string]bool{}
 	for _, b := range fetch {
-		wanted[b.SHA256+partSuffix], wanted[b.SHA256+blockSuffix+damagedSuffix] = true, true
+		wanted[b.SHA256+partSuffix], wanted[b.SHA256+stickPart] = true, true
+		wanted[b.SHA256+piecesSuffix], wanted[b.SHA256+blockSuffix+damagedSuffix] = true, true
 	}
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil {
@@ -125,7 +144,7 @@ func (s BlockStore) tidy(fetch []wire.Block) error {
 	for _, e := range entries {
 		name, aside := strings.CutSuffix(e.Name(), blockSuffix+damagedSuffix)
 		if !aside {
-			aside = strings.HasSuffix(name, partSuffix)
+			aside = strings.HasSuffix(name, partSuffix) || strings.HasSuffix(name, piecesSuffix) && IsBlockName(strings.TrimSuffix(name, piecesSuffix))
 		} else {
 			aside = IsBlockName(name)
 		}

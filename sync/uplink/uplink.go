@@ -8,14 +8,18 @@ package uplink
 
 import (
 	"context"
+	crand "crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
@@ -56,6 +60,9 @@ type Ledger interface {
 	// Refused is the durable code of what stops this terminal; SetRefused stores it.
 	Refused(ctx context.Context) (code string, err error)
 	SetRefused(ctx context.Context, code string) error
+	// Restore brings the journal back to what central holds, in a new epoch, and clears
+	// what is refused.
+	Restore(ctx context.Context, r ledger.Restoring) (ledger.Restored, error)
 	// SignedTime is the newest stored time that central signed, zero for none.
 	SignedTime(ctx context.Context) (time.Time, error)
 }
@@ -111,6 +118,7 @@ const (
 	LaneHello   Lane = "hello"   // how the terminal is, to central
 
 	LaneIdentities Lane = "identities" // sealed identities of winners to central
+	LaneEnrol      Lane = "enrol"      // the certificate of a terminal that was enrolled by a file
 )
 
 // Fault is what keeps a lane from its work, in words.
@@ -133,6 +141,9 @@ const (
 	CodeStore       = "C7" // the ledger or the folder of blocks cannot store
 	CodeSignature   = "C8" // not signed by central's key, or older than what is in force
 	CodeRefused     = "C9" // central refuses the request itself: update the program
+
+	CodeBehind   = "C10" // central holds more of the journal than the ledger: the card was put back
+	CodeTwoHeads = "C11" // another device has this terminal's name: a card was copied
 )
 
 // Status is how the link is.
@@ -141,7 +152,7 @@ type Status struct {
 	Faults      []Fault   // at most one for each lane, in the lanes' order; none when all work
 	Acked       wire.Position
 	Unsent      int64     // entries above the acknowledged one
-	Refused     string    // CodeForbidden or CodeStopped while nothing may be paid, durable; "" otherwise
+	Refused     string    // CodeForbidden, or a code that Stops names, while nothing may be paid, durable; "" otherwise
 	Snapshot    int64     // version in force
 	Region      string    // where the terminal stands, "" for nowhere in particular
 	Quota       int64     // bytes that manifests may take
@@ -173,16 +184,26 @@ const (
 
 // Uplink is the link of one terminal. It is safe for concurrent use.
 type Uplink struct {
-	opt    Options
-	id     Identity
-	client *client
-	floor  time.Time // newest signed time known before the start
+	opt      Options
+	base     *url.URL
+	identity atomic.Pointer[Identity] // the present one
+	link     atomic.Pointer[client]   // with its certificate
+	floor    time.Time                // newest signed time known before the start
 
 	fresh  chan struct{} // there is a newer snapshot
 	replan chan struct{} // packs or the region have changed: other blocks may be wanted
 	packs  chan struct{} // packs or blocks have come, maybe with a pepper to ask for
-	nudge  chan struct{} // moved was set
 	held   chan struct{} // a hold has come
+	nudge  chan struct{} // moved or agreed was set
+
+	// met is closed once central has said what it holds of the journal. A ledger that never
+	// spoke with central may be one that was made anew: it does not know what was paid, so
+	// the feed must not yet tell it what it may pay.
+	met     chan struct{}
+	metOnce sync.Once
+
+	run   string // random name of this program since its start
+	count int64  // hellos said; of that lane alone
 
 	mu         sync.Mutex // guards what follows
 	faults     map[Lane]Fault
@@ -192,6 +213,7 @@ type Uplink struct {
 	signedAt   time.Time // when, by the device's clock with its monotonic reading
 	exceptions int64
 	refused    string         // code of what stops this terminal, as the ledger keeps it
+	agreed     int64          // journal epoch that a person has agreed to, 0 for none
 	moved      *wire.Position // what central holds, when that is not what it signed for
 	listed     *wire.Snapshot // the newest accepted, in force or on its way; never changed
 	told       int64          // newest version of it that central has named
@@ -219,11 +241,18 @@ func New(o Options) (*Uplink, error) {
 		return nil, fmt.Errorf("uplink: blocks need a folder and a quota, not %q and %d bytes", o.Blocks.Dir, o.Blocks.Quota)
 	}
 	o.fill()
-	u := &Uplink{opt: o, id: o.Identity, fresh: make(chan struct{}, 1), replan: make(chan struct{}, 1), packs: make(chan struct{}, 1), nudge: make(chan struct{}, 1), held: make(chan struct{}, 1), faults: map[Lane]Fault{}}
+	u := &Uplink{opt: o, base: base, fresh: make(chan struct{}, 1), replan: make(chan struct{}, 1), packs: make(chan struct{}, 1), nudge: make(chan struct{}, 1), held: make(chan struct{}, 1), met: make(chan struct{}), faults: map[Lane]Fault{}}
+	u.identity.Store(&o.Identity)
 	if u.floor, err = o.Ledger.SignedTime(context.Background()); err != nil {
 		return nil, err
 	}
 	if u.refused, err = o.Ledger.Refused(context.Background()); err != nil {
+		return nil, err
+	}
+	if !u.floor.IsZero() { // it has spoken with central before
+		u.meet()
+	}
+	if u.run, err = randomName(); err != nil {
 		return nil, err
 	}
 	if issued := o.Identity.Issued(); issued.After(u.floor) {
@@ -232,9 +261,26 @@ func New(o Options) (*Uplink, error) {
 	if err := u.recall(context.Background()); err != nil {
 		return nil, err
 	}
-	u.client = newClient(base, o.Dial, o.Identity.tlsConfig(u.tlsTime))
+	u.link.Store(newClient(base, o.Dial, o.Identity.tlsConfig(u.tlsTime)))
 	return u, nil
 }
+
+func randomName() (string, error) {
+	raw := make([]byte, 16)
+	if _, err := crand.Read(raw); err != nil {
+		return "", fmt.Errorf("random number: %w", err)
+	}
+	return hex.EncodeToString(raw), nil
+}
+
+// meet lets the feed begin: central has said what it holds of the journal.
+func (u *Uplink) meet() { u.metOnce.Do(func() { close(u.met) }) }
+
+// me is who the terminal is now: a certificate is renewed while the lanes work.
+func (u *Uplink) me() Identity { return *u.identity.Load() }
+
+// client is the way to central with the present certificate.
+func (u *Uplink) client() *client { return u.link.Load() }
 
 func (o *Options) fill() {
 	if o.Now == nil {
@@ -272,7 +318,11 @@ func (o *Options) fill() {
 // Run works until ctx ends, and returns nil then. Whatever it was doing is left so that
 // the next Run goes on with it.
 func (u *Uplink) Run(ctx context.Context) error {
-	defer u.client.close()
+	defer func() { u.client().close() }()
+	u.work(ctx, LaneEnrol, u.enrolWaiting)
+	if ctx.Err() != nil {
+		return nil
+	}
 	var lanes sync.WaitGroup
 	j, f := journal{Uplink: u, at: -1, max: firstRun}, files{Uplink: u}
 	all := map[Lane]step{LaneClaims: u.askClaims, LaneHolds: u.sendHolds, LaneJournal: j.step, LaneFeed: u.hear, LaneFiles: f.step, LanePeppers: u.fetchPeppers, LaneHello: u.hello}
@@ -305,6 +355,10 @@ func (u *Uplink) work(ctx context.Context, name Lane, next step) {
 		if ctx.Err() != nil {
 			return
 		}
+		if errors.Is(err, errDone) {
+			u.well(name)
+			return
+		}
 		if err == nil {
 			tries = 0
 			u.well(name)
@@ -319,8 +373,9 @@ func (u *Uplink) work(ctx context.Context, name Lane, next step) {
 		}
 		tries++
 		u.fail(name, err)
-		if errors.Is(err, ErrStopped) {
-			return
+		if errors.Is(err, ErrStopped) { // until a hello says that a person has agreed, or central holds something else
+			u.wait(ctx, rest{wake: [2]<-chan struct{}{u.nudge}})
+			continue
 		}
 		u.wait(ctx, rest{after: u.pause(err, tries), wake: r.wake})
 	}
@@ -358,6 +413,9 @@ func (u *Uplink) pause(err error, tries int) time.Duration {
 	return max(d, time.Millisecond)
 }
 
+// errDone ends a lane that has nothing left to do.
+var errDone = errors.New("done")
+
 // progress is a failure after something was gained.
 type progress struct{ error }
 
@@ -381,9 +439,7 @@ func (u *Uplink) fail(name Lane, err error) {
 	if was {
 		f.At, f.Tries = old.At, old.Tries+1
 	}
-	if stops := f.Code == CodeForbidden || f.Code == CodeStopped; stops && u.refused != f.Code && u.refused != CodeStopped {
-		u.setRefused(f.Code)
-	}
+	u.refuseLocked(f.Code)
 	if !was || old.Code != f.Code {
 		u.opt.Log.Warn("link", "lane", name, "code", f.Code, "err", err)
 	}
@@ -398,12 +454,12 @@ func (u *Uplink) setRefused(code string) {
 	}
 }
 
-// taken is called when central has taken what a stop was about: a hello lifts its
-// refusal, an upload proves that the two journals agree. Silence lifts nothing.
-func (u *Uplink) taken(code string) {
+// taken lifts central's refusal, when a hello was answered. Silence lifts nothing, and what
+// contradicts central's journal is lifted by a restore alone.
+func (u *Uplink) taken() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.refused == code {
+	if u.refused == CodeForbidden {
 		u.setRefused("")
 	}
 }
@@ -411,6 +467,12 @@ func (u *Uplink) taken(code string) {
 func faultCode(err error) string {
 	var e *wire.Error
 	switch {
+	case errors.Is(err, ErrHeadBehind):
+		return CodeBehind
+	case errors.Is(err, ErrTwoHeads):
+		return CodeTwoHeads
+	case errors.As(err, &e) && e.Kind == wire.KindFork:
+		return stopCode(e.Stop)
 	case errors.Is(err, ErrStopped):
 		return CodeStopped
 	case errors.Is(err, ErrSignature), errors.Is(err, ErrOldSnapshot), errors.Is(err, ErrBlock):
@@ -431,7 +493,7 @@ func faultCode(err error) string {
 
 func refusalCode(k wire.Kind) string {
 	switch k {
-	case wire.KindForbidden:
+	case wire.KindForbidden, wire.KindBadCode:
 		return CodeForbidden
 	case wire.KindBusy, wire.KindInternal:
 		return CodeBusy
@@ -504,7 +566,7 @@ func (u *Uplink) Status() Status {
 	feed, err4 := u.opt.Ledger.FeedCursor(ctx)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	s := Status{Contact: u.contact, Acked: acked, Unsent: max(0, head.Seq-acked.Seq), Snapshot: snapshot, Feed: feed, Exceptions: u.exceptions, Refused: u.refused, Expires: u.id.Expires(),
+	s := Status{Contact: u.contact, Acked: acked, Unsent: max(0, head.Seq-acked.Seq), Snapshot: snapshot, Feed: feed, Exceptions: u.exceptions, Refused: u.refused, Expires: u.me().Expires(),
 		Region: u.region, Quota: u.opt.Blocks.Quota, Taken: u.folder, Missing: slices.Clone(u.missing)}
 	if u.offset != nil {
 		s.Offset, s.OffsetKnown = *u.offset, true
@@ -515,7 +577,7 @@ func (u *Uplink) Status() Status {
 	if err := errors.Join(err1, err2, err3, err4); err != nil && u.faults[LaneJournal].Code == "" {
 		s.Faults = append(s.Faults, Fault{Code: CodeStore, Lane: LaneJournal, Text: clip(err.Error(), 400), At: u.opt.Now(), Tries: 1})
 	}
-	order := []Lane{LaneClaims, LaneHolds, LaneJournal, LaneFeed, LaneFiles, LanePeppers, LaneIdentities, LaneHello}
+	order := []Lane{LaneEnrol, LaneClaims, LaneHolds, LaneJournal, LaneFeed, LaneFiles, LanePeppers, LaneIdentities, LaneHello}
 	slices.SortFunc(s.Faults, func(a, b Fault) int { return slices.Index(order, a.Lane) - slices.Index(order, b.Lane) })
 	return s
 }
@@ -537,20 +599,29 @@ func (u *Uplink) hello(ctx context.Context) (rest, error) {
 			faults = append(faults, f.Code+"-"+string(f.Lane))
 		}
 	}
+	u.count++
+	stop, _ := stops(s.Refused)
 	asked := u.opt.Now()
 	message := wire.Hello{Protocol: wire.Protocol, Program: u.opt.Program, Head: head, Snapshot: s.Snapshot, Feed: s.Feed, Unsent: s.Unsent,
-		DeviceTime: wire.FormatTime(asked), DiskFree: free, Faults: faults}
+		DeviceTime: wire.FormatTime(asked), DiskFree: free, Faults: faults,
+		Stopped: stop, Run: u.run, Count: u.count}
 	var a wire.HelloAnswer
-	if err := u.client.post(ctx, wire.PathHello, message, &a); err != nil {
+	if err := u.client().post(ctx, wire.PathHello, message, &a); err != nil {
 		return rest{}, err
 	}
 	u.heard()
 	u.measure(a.Time, asked, u.opt.Now())
-	u.taken(CodeForbidden)
+	u.taken()
 	if err := u.helloAck(ctx, a); err != nil {
 		return rest{}, err
 	}
-	u.compare(head, s.Acked, a.Acked)
+	if err := u.compare(ctx, s.Acked, a.Acked); err != nil {
+		return rest{}, err
+	}
+	u.meet()
+	if a.Recover > 0 {
+		u.agree(a.Recover)
+	}
 	u.hearSnapshot(a.Snapshot)
 	if err := u.setRegion(a.Region); err != nil {
 		return rest{}, err
@@ -581,6 +652,7 @@ func (u *Uplink) helloAck(ctx context.Context, a wire.HelloAnswer) error {
 		return err
 	}
 	if err := u.storeAck(ctx, ack); errors.Is(err, ErrStopped) {
+		u.refuse(faultCode(err))
 		u.askRewind(ack.Position) // the journal's lane finds the same and stops
 		return nil
 	} else if !errors.Is(err, ledger.ErrAckEpoch) { // of the journal before a reset: its time is good all the same
@@ -594,7 +666,9 @@ func (u *Uplink) helloAck(ctx context.Context, a wire.HelloAnswer) error {
 func (u *Uplink) storeAck(ctx context.Context, a wire.Ack) error {
 	err := u.opt.Ledger.Ack(ctx, a)
 	switch {
-	case errors.Is(err, ledger.ErrAckAhead), errors.Is(err, ledger.ErrAckFork):
+	case errors.Is(err, ledger.ErrAckAhead):
+		return fmt.Errorf("%w: %w", ErrHeadBehind, err)
+	case errors.Is(err, ledger.ErrAckFork):
 		return fmt.Errorf("%w: %w", ErrStopped, err)
 	case errors.Is(err, ledger.ErrAckEpoch):
 		return fmt.Errorf("%w: %w", ErrAnswer, err)
@@ -606,15 +680,24 @@ func (u *Uplink) storeAck(ctx context.Context, a wire.Ack) error {
 
 // compare looks whether central still holds what it had signed for before it was asked,
 // and no more than there is. One that was put back to an earlier state gets the journal
-// from there again: the ledger never removes an entry.
-func (u *Uplink) compare(head, before, now wire.Position) {
+// from there again: the ledger never removes an entry. When it holds more, the ledger was
+// put back: nothing is paid from now on.
+func (u *Uplink) compare(ctx context.Context, before, now wire.Position) error {
+	head, err := u.opt.Ledger.HeadPosition(ctx) // it may have grown, and been sent, since hello was said
+	if err != nil {
+		return err
+	}
 	if now.Epoch < before.Epoch {
 		now = wire.Position{Epoch: before.Epoch}
 	}
-	lost := now.Seq < before.Seq || now.Seq == before.Seq && now.Seq > 0 && now.Hash != before.Hash
-	if lost || now.Epoch > head.Epoch || now.Seq > head.Seq {
+	more := now.Epoch > head.Epoch || now.Epoch == head.Epoch && now.Seq > head.Seq
+	if more {
+		u.refuse(CodeBehind)
+	}
+	if more || now.Seq < before.Seq || now.Seq == before.Seq && now.Seq > 0 && now.Hash != before.Hash {
 		u.askRewind(now)
 	}
+	return nil
 }
 
 // askRewind hands the journal's lane a position; the newest counts.
@@ -643,7 +726,7 @@ func (u *Uplink) openAck(signed string) (wire.Ack, error) {
 	if err != nil {
 		return a, fmt.Errorf("%w: %w", ErrSignature, err)
 	}
-	if a.Terminal != u.id.Terminal {
+	if a.Terminal != u.me().Terminal {
 		return a, fmt.Errorf("%w: an acknowledgement of terminal %.64q", ErrSignature, a.Terminal)
 	}
 	u.heardSigned(a.Time)
@@ -652,8 +735,10 @@ func (u *Uplink) openAck(signed string) (wire.Ack, error) {
 }
 
 // openNote returns the text that central's key signed.
-func (u *Uplink) openNote(signed string) (string, error) {
-	n, err := note.Open([]byte(signed), note.VerifierList(u.id.central))
+func (u *Uplink) openNote(signed string) (string, error) { return u.me().openNote(signed) }
+
+func (i Identity) openNote(signed string) (string, error) {
+	n, err := note.Open([]byte(signed), note.VerifierList(i.central...))
 	if err != nil {
 		return "", fmt.Errorf("%w: %s: %w", ErrSignature, strings.TrimSpace(excerpt([]byte(signed))), err)
 	}

@@ -4,6 +4,7 @@
 package wire
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -28,7 +29,7 @@ const (
 	MaxAnswer      = 4 << 20   // bytes of any JSON answer or of the snapshot
 	MaxRequest     = 64 << 10  // bytes of any other request
 	MaxFeedWait    = 55        // seconds of one long poll
-	PieceSize      = 1 << 20   // bytes hashed apart in a block's descriptor
+	PieceSize      = 1 << 20   // bytes hashed apart in a block's descriptor; see Pieces
 	MaxBlock       = 256 << 20 // bytes of a block file
 	EnrolCodeBytes = 20        // secret (10) and pin of the CA (10) in an enrolment code
 )
@@ -37,11 +38,16 @@ const (
 const (
 	PathEnrol    = "/v1/enrol"    // POST EnrolRequest -> EnrolAnswer
 	PathHello    = "/v1/hello"    // POST Hello -> HelloAnswer
-	PathJournal  = "/v1/journal"  // POST Upload -> UploadAnswer; frozen for ever
+	PathJournal  = "/v1/journal"  // POST Upload -> UploadAnswer, GET ?epoch=E&after=N -> JournalRun; frozen for ever
 	PathFeed     = "/v1/feed"     // GET ?after=N&wait=S -> Feed
 	PathSnapshot = "/v1/snapshot" // GET -> signed note
 	PathBlocks   = "/v1/blocks/"  // GET PathBlocks+SHA256, Range and If-Range
 	PathPeppers  = "/v1/peppers/" // GET PathPeppers+block id -> PepperAnswer
+	PathPieces   = "/v1/pieces/"  // GET PathPieces+SHA256 of the descriptor -> its text
+
+	// SnapshotQuery after PathSnapshot asks for the text that names descriptors. A central
+	// that has none ignores it, and gives the text that names none.
+	SnapshotQuery = "?text=2"
 )
 
 // EnrolRequest asks for a certificate. The key never leaves the device.
@@ -49,6 +55,9 @@ type EnrolRequest struct {
 	Protocol int    `json:"protocol"`
 	Code     string `json:"code"` // as central printed it, once
 	CSR      string `json:"csr"`  // PEM PKCS#10 with the device's P-256 key
+	// RenewalKey is the public half, PEM, of a P-256 key that may have the device's key
+	// certified again after its certificate has ended; "" from a device that has none.
+	RenewalKey string `json:"renewal_key,omitempty"`
 }
 
 // EnrolAnswer is what a terminal keeps.
@@ -81,6 +90,32 @@ type Hello struct {
 	DeviceTime string   `json:"device_time"`
 	DiskFree   int64    `json:"disk_free"` // bytes
 	Faults     []string `json:"faults"`    // codes of what does not work now
+	// Stopped is why the terminal pays nothing until a person has looked, "" for nothing.
+	Stopped Stop `json:"stopped,omitempty"`
+	// Run is the random name of the program since its start, 32 hexadecimal digits, and
+	// Count how often it has said hello: a run that comes back after another one was heard
+	// means that two devices have this terminal's name. "" from a program that tells none.
+	Run   string `json:"run,omitempty"`
+	Count int64  `json:"count,omitempty"`
+}
+
+// Stop is what keeps a terminal from paying until a person at central has looked.
+type Stop string
+
+const (
+	StopHeadBehind Stop = "head-behind" // central holds more of the journal than the terminal: its card was put back
+	StopFork       Stop = "fork"        // central holds another entry under the same number
+	StopTwoHeads   Stop = "two-heads"   // two devices say hello under the terminal's name
+)
+
+// JournalRun is a part of the terminal's own journal, as central holds it: lines of one
+// epoch, in order, from the first one behind the place that was asked for. No lines means
+// that there is no more. Acked is a signed note over AckText of the end of all that is held.
+type JournalRun struct {
+	Protocol int      `json:"protocol"`
+	Epoch    int64    `json:"epoch"` // 0 with no lines
+	Lines    []string `json:"lines"` // at most MaxEntries, exact
+	Acked    string   `json:"acked"`
 }
 
 // HelloAnswer carries central's clock and its head of this terminal's journal.
@@ -97,6 +132,9 @@ type HelloAnswer struct {
 	// Region is where the terminal stands, "" for nowhere in particular. Blocks that were
 	// delivered there are the next it wants after those of its own packs.
 	Region string `json:"region,omitempty"`
+	// Recover is the journal epoch that a person has agreed to, 0 for none: the terminal
+	// reads its own journal again and goes on in that epoch.
+	Recover int64 `json:"recover,omitempty"`
 }
 
 // Upload sends journal lines as they were written, in order, without a gap, from the
@@ -152,6 +190,10 @@ type FeedItem struct {
 
 	Reversal *ReversalItem `json:"reversal,omitempty"`
 	Hold     *HoldItem     `json:"hold,omitempty"`
+
+	Tickets    *TicketsItem    `json:"tickets,omitempty"`
+	Suspension *SuspensionItem `json:"suspension,omitempty"`
+	Message    *MessageItem    `json:"message,omitempty"`
 }
 
 // FeedKind says what an item is about.
@@ -215,6 +257,7 @@ type Error struct {
 	Kind  Kind      `json:"kind"`
 	Text  string    `json:"text"`
 	Acked *Position `json:"acked,omitempty"` // with KindBehind and KindFork
+	Stop  Stop      `json:"stop,omitempty"`  // with KindFork, why in one word
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("central: %s: %s", e.Kind, e.Text) }
@@ -232,6 +275,7 @@ type Block struct {
 	Closed    policy.Date // of its emission's closing notice, zero while it is open
 	DropAfter policy.Date // last day on which it is wanted, zero while the emission is open
 	Regions   []string    // of the terminals that its packs were delivered to, sorted
+	Pieces    string      // SHA-256 of its descriptor, "" for none; see Pieces
 }
 
 // ValidRegion tells whether a text names a region: 1 to 16 of a-z, 0-9 and -, not
@@ -241,7 +285,8 @@ func ValidRegion(r string) bool {
 }
 
 // line is the block as the snapshot's text has it; "-" stands for what there is none of.
-func (b Block) line() string {
+// The text's version 2 has the descriptor as well.
+func (b Block) line(version int) string {
 	closed, drop, regions := "-", "-", "-"
 	if !b.Closed.IsZero() {
 		closed = b.Closed.String()
@@ -252,10 +297,23 @@ func (b Block) line() string {
 	if len(b.Regions) > 0 {
 		regions = strings.Join(slices.Compact(slices.Sorted(slices.Values(b.Regions))), ",")
 	}
-	return fmt.Sprintf("block %s %d %s %d %d %d %s %s %s %s\n", b.SHA256, b.Size, b.GameCode, b.Reader, b.FirstPack, b.LastPack, b.Published, closed, drop, regions)
+	text := fmt.Sprintf("block %s %d %s %d %d %d %s %s %s %s", b.SHA256, b.Size, b.GameCode, b.Reader, b.FirstPack, b.LastPack, b.Published, closed, drop, regions)
+	if version >= 2 {
+		text += " " + cmp.Or(b.Pieces, "-")
+	}
+	return text + "\n"
 }
 
-func parseBlock(line string) (b Block, err error) {
+func parseBlock(line string, version int) (b Block, err error) {
+	if version >= 2 {
+		at := strings.LastIndexByte(line, ' ')
+		b.Pieces, line = line[at+1:], line[:max(0, at)]
+		if b.Pieces == "-" {
+			b.Pieces = ""
+		} else if !isSHA256(b.Pieces) {
+			return b, fmt.Errorf("descriptor %.70q", b.Pieces)
+		}
+	}
 	var published, closed, drop, regions string
 	if _, err := fmt.Sscanf(line, "block %64s %d %s %d %d %d %s %s %s %s", &b.SHA256, &b.Size, &b.GameCode, &b.Reader, &b.FirstPack, &b.LastPack,
 		&published, &closed, &drop, &regions); err != nil {
@@ -295,14 +353,28 @@ type Snapshot struct {
 	Blocks  []Block
 }
 
-// Text is the canonical text that is signed.
+// Text is the canonical text that is signed: version 2 where a block's descriptor is
+// named, version 1 where none is.
 func (s Snapshot) Text() string {
+	version := 1
+	if slices.ContainsFunc(s.Blocks, func(b Block) bool { return b.Pieces != "" }) {
+		version = 2
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "grattoir snapshot v1\nversion %d\nissued %s\nblocks %d\n", s.Version, FormatTime(s.Issued), len(s.Blocks))
+	fmt.Fprintf(&b, "grattoir snapshot v%d\nversion %d\nissued %s\nblocks %d\n", version, s.Version, FormatTime(s.Issued), len(s.Blocks))
 	for _, x := range s.Blocks {
-		b.WriteString(x.line())
+		b.WriteString(x.line(version))
 	}
 	return b.String()
+}
+
+// WithoutPieces is the snapshot as terminals read it that know no descriptors.
+func (s Snapshot) WithoutPieces() Snapshot {
+	s.Blocks = slices.Clone(s.Blocks)
+	for i := range s.Blocks {
+		s.Blocks[i].Pieces = ""
+	}
+	return s
 }
 
 // ErrText means a signed text that is not what its kind writes.
@@ -312,12 +384,12 @@ var ErrText = errors.New("signed text is not canonical")
 func ParseSnapshot(text string) (Snapshot, error) {
 	var s Snapshot
 	var issued string
-	var n int
+	var n, format int
 	lines := strings.Split(text, "\n")
 	if len(lines) < 5 || len(text) > MaxAnswer {
 		return s, fmt.Errorf("snapshot: %w: %d lines", ErrText, len(lines))
 	}
-	if _, err := fmt.Sscanf(strings.Join(lines[:4], "\n"), "grattoir snapshot v1\nversion %d\nissued %s\nblocks %d", &s.Version, &issued, &n); err != nil {
+	if _, err := fmt.Sscanf(strings.Join(lines[:4], "\n"), "grattoir snapshot v%d\nversion %d\nissued %s\nblocks %d", &format, &s.Version, &issued, &n); err != nil {
 		return s, fmt.Errorf("snapshot: %w: %w", ErrText, err)
 	}
 	var err error
@@ -328,7 +400,7 @@ func ParseSnapshot(text string) (Snapshot, error) {
 		return s, fmt.Errorf("snapshot: %w: %d blocks announced", ErrText, n)
 	}
 	for i := range n {
-		x, err := parseBlock(lines[4+i])
+		x, err := parseBlock(lines[4+i], format)
 		if err != nil {
 			return s, fmt.Errorf("snapshot line %d: %w: %w", 5+i, ErrText, err)
 		}

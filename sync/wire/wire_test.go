@@ -26,6 +26,13 @@ const (
 		"block " + someHash + " 761856 00399 1 1 150000 2026-03-02 - - bzh,idf\nblock " + someHash + " 75000000 97180 2 150001 300000 2026-11-30 2026-12-01 2027-03-01 -\n"
 )
 
+// snapshotVector2 names the descriptor of its second block.
+const (
+	otherHash       = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	snapshotVector2 = "grattoir snapshot v2\nversion 3\nissued 2026-11-30T12:00:00.123Z\nblocks 2\n" +
+		"block " + someHash + " 761856 00399 1 1 150000 2026-03-02 - - bzh,idf -\nblock " + someHash + " 75000000 97180 2 150001 300000 2026-11-30 2026-12-01 2027-03-01 - " + otherHash + "\n"
+)
+
 func position() Position { return Position{Epoch: 1, Seq: 17, Hash: someHash} }
 
 func TestSignedTextsOfVersion1(t *testing.T) {
@@ -41,13 +48,20 @@ func TestSignedTextsOfVersion1(t *testing.T) {
 		t.Errorf("ack reads as %+v: %v", got, err)
 	}
 	s := Snapshot{Version: 3, Issued: at, Blocks: []Block{
-		{someHash, 761856, "00399", 1, 1, 150000, policy.Date{Year: 2026, Month: 3, Day: 2}, policy.Date{}, policy.Date{}, []string{"bzh", "idf"}},
-		{someHash, 75000000, "97180", 2, 150001, 300000, policy.Date{Year: 2026, Month: 11, Day: 30}, policy.Date{Year: 2026, Month: 12, Day: 1}, policy.Date{Year: 2027, Month: 3, Day: 1}, nil}}}
+		{someHash, 761856, "00399", 1, 1, 150000, policy.Date{Year: 2026, Month: 3, Day: 2}, policy.Date{}, policy.Date{}, []string{"bzh", "idf"}, ""},
+		{someHash, 75000000, "97180", 2, 150001, 300000, policy.Date{Year: 2026, Month: 11, Day: 30}, policy.Date{Year: 2026, Month: 12, Day: 1}, policy.Date{Year: 2027, Month: 3, Day: 1}, nil, ""}}}
 	if got := s.Text(); got != snapshotVector {
 		t.Errorf("snapshot:\n%s", got)
 	}
 	if got, err := ParseSnapshot(snapshotVector); err != nil || got.Version != 3 || !reflect.DeepEqual(got.Blocks, s.Blocks) {
 		t.Errorf("snapshot reads as %+v: %v", got, err)
+	}
+	s.Blocks[1].Pieces = otherHash
+	if got := s.Text(); got != snapshotVector2 {
+		t.Errorf("snapshot with descriptors:\n%s", got)
+	}
+	if got, err := ParseSnapshot(snapshotVector2); err != nil || !reflect.DeepEqual(got.Blocks, s.Blocks) || got.WithoutPieces().Text() != snapshotVector {
+		t.Errorf("snapshot with descriptors reads as %+v: %v", got, err)
 	}
 }
 
@@ -87,6 +101,19 @@ func TestSignedTextsHaveOneForm(t *testing.T) {
 		text := strings.Replace(snapshotVector, change[0], change[1], 1)
 		if _, err := ParseSnapshot(text); text == snapshotVector || !errors.Is(err, ErrText) {
 			t.Errorf("snapshot with %s: %v", name, err)
+		}
+	}
+	for name, change := range map[string][2]string{
+		"version 1 with descriptors": {"snapshot v2", "snapshot v1"},
+		"a later version":            {"snapshot v2", "snapshot v3"},
+		"version 2 without any":      {otherHash, "-"},
+		"capitals":                   {"e3b0", "E3B0"},
+		"a short descriptor":         {"b855\n", "\n"},
+		"none where one belongs":     {"- " + otherHash, "-"},
+	} {
+		text := strings.Replace(snapshotVector2, change[0], change[1], 1)
+		if _, err := ParseSnapshot(text); text == snapshotVector2 || !errors.Is(err, ErrText) {
+			t.Errorf("snapshot of version 2 with %s: %v", name, err)
 		}
 	}
 }
@@ -155,6 +182,7 @@ func FuzzParseAck(f *testing.F) {
 
 func FuzzParseSnapshot(f *testing.F) {
 	f.Add(snapshotVector)
+	f.Add(snapshotVector2)
 	f.Add("grattoir snapshot v1\nversion 1\nissued 2026-11-30T12:00:00.123Z\nblocks 0\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		if s, err := ParseSnapshot(text); err == nil && s.Text() != text {
