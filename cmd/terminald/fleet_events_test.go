@@ -71,7 +71,7 @@ func (f *fleet) plan(calm bool) {
 		}
 	}
 	f.recurring(2*time.Minute, f.look)
-	f.recurring(time.Hour, func() { f.look(); f.audit() })
+	f.recurring(time.Hour, f.audit)
 	for at, act := range f.plant.at {
 		f.after(at, func() { act(f) })
 	}
@@ -471,10 +471,13 @@ func (f *fleet) oldCard(s *outlet, d *mathrand.Rand) {
 	s.spare = filepath.Join(f.dir, s.name+".spare")
 	f.must(copyFiles(s.dir, s.spare))
 	s.power()
-	f.after(minutes(d, 20, 120), func() { s.useOldCard() })
+	f.after(minutes(d, 20, 120), func() { s.useOldCard(d) })
 }
 
-func (s *outlet) useOldCard() {
+func (s *outlet) useOldCard(d *mathrand.Rand) {
+	if s.on != nil && !s.on.dead.Load() {
+		s.f.audit() // what it wrote till now is known
+	}
 	s.cutPower()
 	s.f.note(s.name, "an older copy of the card is put in")
 	s.f.count("old cards")
@@ -483,6 +486,21 @@ func (s *outlet) useOldCard() {
 	s.dir = dir
 	s.f.truth.forget(s, true)
 	s.power()
+	s.f.after(minutes(d, 5, 60), func() { s.f.agree(s, d) })
+}
+
+// agree is a person at central who has looked at a frozen terminal; she looks again later
+// at one that is not frozen yet.
+func (f *fleet) agree(s *outlet, d *mathrand.Rand) {
+	if !s.stale {
+		return
+	}
+	if f.central != nil {
+		if epoch, err := f.central.Recover(f.ctx, s.name); err == nil {
+			f.note(s.name, "may go on in epoch %d", epoch)
+		}
+	}
+	f.after(minutes(d, 5, 60), func() { f.agree(s, d) })
 }
 
 func (f *fleet) suspension(s *outlet, _ *mathrand.Rand) {
@@ -510,7 +528,6 @@ func (f *fleet) centralBack() {
 	}
 	f.startCentral()
 	f.note("central", "is back")
-	f.look()
 	f.audit()
 }
 

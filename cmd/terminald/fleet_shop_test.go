@@ -24,20 +24,21 @@ import (
 
 // outlet is a shop with its terminal. The machine outlives the lives of its program.
 type outlet struct {
-	f     *fleet
-	name  string
-	desk  chan struct{} // one customer at a time
-	dir   string        // the card's files
-	lives int
-	shift atomic.Int64 // of the device's clock, in ns
-	on    *life        // nil while the machine is off
-	shut  bool         // by its opening hours
-	night bool         // it never is
-	cutAt atomic.Value // the step at which the power goes, "" for none
-	packs []uint32     // delivered here and on sale
-	fresh []*lot       // of them, not sold yet
-	spare string       // an older copy of the card, "" for none
-	stale bool         // an older copy was put in: its journal is behind
+	f        *fleet
+	name     string
+	desk     chan struct{} // one customer at a time
+	dir      string        // the card's files
+	lives    int
+	shift    atomic.Int64 // of the device's clock, in ns
+	on       *life        // nil while the machine is off
+	shut     bool         // by its opening hours
+	night    bool         // it never is
+	cutAt    atomic.Value // the step at which the power goes, "" for none
+	packs    []uint32     // delivered here and on sale
+	fresh    []*lot       // of them, not sold yet
+	spare    string       // an older copy of the card, "" for none
+	stale    bool         // an older copy was put in: its journal is behind
+	restored bool         // it was, and came back
 }
 
 // life is one life of the terminal's program.
@@ -389,6 +390,18 @@ func (b *linkBook) ApplyFeed(ctx context.Context, items []wire.FeedItem, next in
 	b.p.disk.Lock()
 	defer b.p.disk.Unlock()
 	return b.Ledger.ApplyFeed(ctx, items, next)
+}
+
+func (b *linkBook) Restore(ctx context.Context, r ledger.Restoring) (ledger.Restored, error) {
+	b.p.disk.Lock()
+	defer b.p.disk.Unlock()
+	done, err := b.Ledger.Restore(ctx, r)
+	if s := b.p.shop; err == nil && !b.p.dead.Load() {
+		s.f.note(s.name, "has read its journal again: epoch %d, %d taken, %d carried", r.Epoch, done.Taken, done.Carried)
+		s.f.count("journals read again")
+		s.f.truth.restored(s, r.Epoch)
+	}
+	return done, err
 }
 
 func (b *linkBook) ClaimAnswered(ctx context.Context, a wire.ClaimAnswer) error {

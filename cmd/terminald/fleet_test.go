@@ -86,7 +86,6 @@ func (f *fleet) evening() {
 		s.on.printer.Break(nil)
 	}
 	f.settle(30 * time.Minute)
-	f.look()
 	f.audit()
 	f.linearize()
 	for _, s := range f.shops {

@@ -101,6 +101,9 @@ func (t *truth) paid(s *outlet, d deed, r validate.Receipt) {
 
 func (t *truth) claim(s *outlet, key ticketRound, id string, n validate.EntryNumber, amount int64) *payment {
 	if p := t.payments[id]; p != nil {
+		if n.Epoch > p.number.Epoch {
+			p.number = n // carried into a new epoch
+		}
 		return p
 	}
 	p := &payment{shop: s, key: key, claim: id, number: n, amount: amount, stale: s.stale, granted: key.round > 0 || s.f.owner[key.pack] != s}
@@ -165,6 +168,16 @@ func (t *truth) acked(s *outlet, a wire.Ack) {
 	}
 }
 
+// restored notes that a shop has read its journal again: from here on it is held to
+// everything, what central had acknowledged before included.
+func (t *truth) restored(s *outlet, epoch int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.stale, s.restored = false, true
+	t.acks[s.name] = wire.Ack{Position: wire.Position{Epoch: epoch}}
+	t.readJournal(s.f, s)
+}
+
 // ended notes the end of a journal when its program has ended.
 func (t *truth) ended(s *outlet, p *life) {
 	t.mu.Lock()
@@ -177,7 +190,17 @@ func (t *truth) ended(s *outlet, p *life) {
 func (t *truth) forget(s *outlet, known bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s.stale = known
+	if s.stale = known; !known {
+		delete(t.ends, s.name)
+		return
+	}
+	// Gone with the card is what central never acknowledged.
+	acked := t.stored[s.name].Position
+	for _, p := range t.order {
+		if n := p.number; p.shop == s && (n.Epoch > acked.Epoch || n.Epoch == acked.Epoch && n.Seq > acked.Seq) {
+			p.stale = true
+		}
+	}
 	delete(t.ends, s.name)
 }
 
@@ -214,7 +237,7 @@ func (t *truth) readJournal(f *fleet, s *outlet) {
 				f.breach(4, "%s: entry %d-%d stands where %d belongs, or does not fit the one before", s.name, epoch, seq, want)
 			}
 			want, prev = seq+1, hash
-			if e.Kind != ledger.KindClaim {
+			if !e.IsClaim() {
 				return nil
 			}
 			c, err := e.Claim()
@@ -252,7 +275,7 @@ func (t *truth) body(f *fleet, shop string, epoch, seq int64, line []byte, stale
 	if known && was != hash && !stale {
 		f.breach(4, "%s: entry %d-%d has two bodies", shop, epoch, seq)
 	}
-	if !known {
+	if !known && !stale { // what an older copy writes beyond its end is taken back
 		t.bodies[key] = hash
 	}
 	return hash
@@ -295,7 +318,7 @@ func (f *fleet) lookAtCentral() {
 			f.breach(5, "central's head of %s went from %d-%d back to %d-%d", name, was.Epoch, was.Seq, p.Epoch, p.Seq)
 		}
 		t.heads[name] = p
-		if a := t.acks[name].Position; a.Epoch > p.Epoch || a.Epoch == p.Epoch && a.Seq > p.Seq {
+		if a := t.acks[name].Position; a.Epoch > p.Epoch && a.Seq > 0 || a.Epoch == p.Epoch && a.Seq > p.Seq {
 			f.breach(5, "%s has stored an acknowledgement of %d-%d, central holds %d-%d", name, a.Epoch, a.Seq, p.Epoch, p.Seq)
 		}
 	}
@@ -359,6 +382,7 @@ func (f *fleet) lookAtOwners() {
 // audit reads central's tables whole (invariants 1, 3, 6 and 12), and the block files of
 // the shops (9).
 func (f *fleet) audit() {
+	f.look()
 	for _, s := range f.shops {
 		if s.on != nil && !s.on.dead.Load() {
 			f.lookAtFiles(s.on)
@@ -457,7 +481,7 @@ func (f *fleet) lookAtClaims(db *sql.DB) {
 	}
 	f.truth.accepted = now
 	var loose, changed int
-	f.must(db.QueryRow(`SELECT count(*) FROM entries e WHERE e.kind = 'claim' AND 1 <>
+	f.must(db.QueryRow(`SELECT count(*) FROM entries e WHERE e.kind IN ('claim', 'carried-claim') AND 1 <>
 		(SELECT count(*) FROM claims c WHERE c.terminal = e.terminal AND c.epoch = e.epoch AND c.seq = e.seq) +
 		(SELECT count(*) FROM conflicts k WHERE k.terminal = e.terminal AND k.epoch = e.epoch AND k.seq = e.seq)`).Scan(&loose))
 	f.must(db.QueryRow(`SELECT count(*) FROM conflicts k LEFT JOIN entries e ON k.terminal = e.terminal AND k.epoch = e.epoch AND k.seq = e.seq
@@ -523,6 +547,14 @@ func (f *fleet) lookAtMoney(db *sql.DB) {
 	judged := sum(`SELECT terminal, substr(paid, 1, 10), amount_minor FROM claims
 		UNION ALL SELECT terminal, substr(json_extract(CAST(line AS TEXT), '$.time'), 1, 10), amount_minor FROM conflicts WHERE amount_minor IS NOT NULL`)
 	for _, s := range f.shops {
+		if s.restored {
+			for d, minor := range judged {
+				if d.shop == s.name && d.date != "" {
+					judged[day{s.name, ""}] += minor
+					delete(judged, d)
+				}
+			}
+		}
 		if s.on == nil || s.on.dead.Load() || s.stale {
 			continue
 		}
@@ -530,11 +562,15 @@ func (f *fleet) lookAtMoney(db *sql.DB) {
 		for epoch := int64(1); epoch <= s.on.book.Head().Epoch; epoch++ {
 			f.must(s.on.book.Lines(f.ctx, epoch, 0, func(seq int64, line []byte) error {
 				e, err := ledger.ParseEntry(line)
-				if err != nil || e.Kind != ledger.KindClaim || epoch > acked.Epoch || epoch == acked.Epoch && seq > acked.Seq {
+				if err != nil || !e.IsClaim() || epoch > acked.Epoch || epoch == acked.Epoch && seq > acked.Seq {
 					return err // in transit
 				}
 				c, err := e.Claim()
-				judged[day{s.name, e.Time[:10]}] -= c.AmountMinor
+				date := e.Time[:10]
+				if s.restored { // its payments of before have come back under other days
+					date = ""
+				}
+				judged[day{s.name, date}] -= c.AmountMinor
 				return err
 			}))
 		}
