@@ -26,15 +26,16 @@ type event struct {
 
 // events is all that happens. One more is a line here and a function.
 var events = []event{
-	{name: "customer", every: 150 * time.Second, do: (*fleet).customer},
-	{name: "stranger", every: 30 * time.Minute, do: (*fleet).stranger},
+	{name: "customer", every: 90 * time.Second, do: (*fleet).customer},
+	{name: "stranger", every: 15 * time.Minute, do: (*fleet).stranger},
 	{name: "twice", every: 3 * time.Hour, do: (*fleet).twice},
 	{name: "same again", every: 50 * time.Minute, do: (*fleet).sameAgain},
 	{name: "reversal", every: 2 * time.Hour, do: (*fleet).reversal},
 	{name: "decision", every: 15 * time.Minute, country: true, do: (*fleet).decision},
 	{name: "delivery", every: 4 * time.Hour, do: (*fleet).delivery},
-	{name: "closing", every: 2 * time.Hour, do: (*fleet).shopCloses},
+	{name: "closing", every: 80 * time.Minute, do: (*fleet).shopCloses},
 	{name: "paper out", every: 6 * time.Hour, do: (*fleet).paperOut},
+	{name: "reprint", every: time.Hour, do: (*fleet).reprint},
 	{name: "day ends", every: 8 * time.Hour, do: (*fleet).dayEnds},
 
 	{name: "link down", every: 3 * time.Hour, trouble: true, do: (*fleet).linkDown},
@@ -70,7 +71,7 @@ func (f *fleet) plan(calm bool) {
 			f.recur(e, s)
 		}
 	}
-	f.recurring(2*time.Minute, f.look)
+	f.recurring(3*time.Minute, f.look)
 	f.recurring(time.Hour, f.audit)
 	for at, act := range f.plant.at {
 		f.after(at, func() { act(f) })
@@ -360,7 +361,7 @@ func (f *fleet) delivery(s *outlet, d *mathrand.Rand) {
 	})
 }
 
-// shopCloses for the night, but for every fourth, a station's; some have their machine on
+// shopCloses for the night, but for every eighth, a station's; some have their machine on
 // again before the morning.
 func (f *fleet) shopCloses(s *outlet, d *mathrand.Rand) {
 	if s.on == nil || s.night {
@@ -373,7 +374,7 @@ func (f *fleet) shopCloses(s *outlet, d *mathrand.Rand) {
 		s.off()
 	}
 	f.count("closings")
-	f.after(minutes(d, 90, 540), func() { s.shut = false; s.back() })
+	f.after(minutes(d, 120, 600), func() { s.shut = false; s.back() })
 }
 
 // back gives a machine its power, unless it has it, or the shop is shut.
@@ -390,6 +391,17 @@ func (f *fleet) paperOut(s *outlet, d *mathrand.Rand) {
 	}
 	p.printer.Break(terminaltest.PaperOut())
 	f.after(minutes(d, 1, 10), func() { p.printer.Break(nil) })
+}
+
+// reprint is asked for where the screen says that a slip may not have come out.
+func (f *fleet) reprint(s *outlet, _ *mathrand.Rand) {
+	if s.on == nil || s.on.dead.Load() {
+		return
+	}
+	if state, _ := s.on.counter.State(); len(state.Reprint) > 0 {
+		_, err := s.on.counter.Reprint(f.ctx, state.Reprint[0])
+		f.note(s.name, "reprint of %v: %t", state.Reprint[0], err == nil)
+	}
 }
 
 // dayEnds is the Z of a day.

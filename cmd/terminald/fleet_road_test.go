@@ -280,23 +280,23 @@ func (f *fleet) replay(name string, q *http.Request, body []byte, first *httptes
 		}
 		before := f.rows()
 		second := arrive(f.handler(c), again, body)
-		f.sameAnswer(name, again.URL.Path, first, second, before, f.rows())
+		f.sameAnswer(name, again, first, second, before, f.rows())
 	})
 }
 
-func (f *fleet) sameAnswer(name, path string, first, second *httptest.ResponseRecorder, before, after [3]int) {
+func (f *fleet) sameAnswer(name string, q *http.Request, first, second *httptest.ResponseRecorder, before, after [3]int) {
 	if first.Code != http.StatusOK || second.Code != http.StatusOK || first.Body.Len() == 0 {
 		return // the terminal had left, or was refused: what central holds may have moved on since, and a refusal changes nothing
 	}
 	if before != after {
-		f.breach(8, "%s: %s repeated changed central's rows from %v to %v", name, path, before, after)
+		f.breach(8, "%s: %s repeated changed central's rows from %v to %v", name, q.URL, before, after)
 	}
-	switch path {
-	case wire.PathJournal:
+	switch q.Method + q.URL.Path {
+	case "POST" + wire.PathJournal:
 		if !bytes.Equal(first.Body.Bytes(), second.Body.Bytes()) {
 			f.breach(8, "%s: an upload repeated got another answer than at first:\n%.300s\n%.300s", name, first.Body, second.Body)
 		}
-	case wire.PathFeed:
+	case "GET" + wire.PathFeed:
 		var a, b wire.Feed
 		if json.Unmarshal(first.Body.Bytes(), &a) != nil || json.Unmarshal(second.Body.Bytes(), &b) != nil || len(b.Items) < len(a.Items) {
 			f.breach(8, "%s: the feed repeated has lost items: %d of %.300s are %.300s", name, len(a.Items), first.Body, second.Body)

@@ -60,7 +60,7 @@ type life struct {
 }
 
 func (f *fleet) addShop(name string) {
-	s := &outlet{f: f, name: name, desk: make(chan struct{}, 1), night: len(f.shops)%4 == 3}
+	s := &outlet{f: f, name: name, desk: make(chan struct{}, 1), night: len(f.shops)%8 == 3}
 	s.cutAt.Store("")
 	s.dir = filepath.Join(f.dir, name+".0")
 	f.shops = append(f.shops, s)
@@ -268,7 +268,7 @@ func (m *mouth) Print(ctx context.Context, r validate.Receipt, paying bool, watc
 }
 
 // behindCounter is the ledger as the counter has it: each write is whole before the power
-// can go, and the newest payments are read again only when something was written.
+// can go, and payments are read again only when something was written.
 type behindCounter struct {
 	journal
 	p *life
@@ -276,13 +276,14 @@ type behindCounter struct {
 	mu    sync.Mutex
 	last  []validate.Receipt
 	read  bool
+	slips map[validate.EntryNumber]validate.Receipt
 	asked time.Time // when Writable was
 }
 
 func (b *behindCounter) write() func() {
 	b.p.disk.Lock()
 	b.mu.Lock()
-	b.read, b.asked = false, time.Time{}
+	b.read, b.asked, b.slips = false, time.Time{}, map[validate.EntryNumber]validate.Receipt{}
 	b.mu.Unlock()
 	return b.p.disk.Unlock
 }
@@ -341,6 +342,19 @@ func (b *behindCounter) Writable() error {
 	return err
 }
 
+func (b *behindCounter) Receipt(ctx context.Context, n validate.EntryNumber) (validate.Receipt, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r, known := b.slips[n]; known {
+		return r, nil
+	}
+	r, err := b.journal.Receipt(ctx, n)
+	if err == nil && b.slips != nil {
+		b.slips[n] = r
+	}
+	return r, err
+}
+
 func (b *behindCounter) Last(ctx context.Context, n int) ([]validate.Receipt, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -369,11 +383,21 @@ type linkBook struct {
 	p *life
 }
 
-// Since waits for the entries that are written at this very moment, so that two runs send
-// the same.
+// Since, OpenClaims and HoldsWaiting wait for what is written at this very moment, so that
+// two runs send the same.
 func (b *linkBook) Since(ctx context.Context, after int64, max int) (int64, []string, wire.Position, error) {
 	time.Sleep(time.Millisecond)
 	return b.Ledger.Since(ctx, after, max)
+}
+
+func (b *linkBook) OpenClaims(ctx context.Context) ([]wire.ClaimRequest, error) {
+	time.Sleep(time.Millisecond)
+	return b.Ledger.OpenClaims(ctx)
+}
+
+func (b *linkBook) HoldsWaiting(ctx context.Context, max int) ([]wire.HoldAck, wire.Position, error) {
+	time.Sleep(time.Millisecond)
+	return b.Ledger.HoldsWaiting(ctx, max)
 }
 
 func (b *linkBook) Ack(ctx context.Context, a wire.Ack) error {

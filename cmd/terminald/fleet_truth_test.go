@@ -106,10 +106,21 @@ func (t *truth) claim(s *outlet, key ticketRound, id string, n validate.EntryNum
 		}
 		return p
 	}
-	p := &payment{shop: s, key: key, claim: id, number: n, amount: amount, stale: s.stale, granted: key.round > 0 || s.f.owner[key.pack] != s}
+	p := &payment{shop: s, key: key, claim: id, number: n, amount: amount, stale: s.stale, granted: s.granted(key, id)}
 	t.payments[id] = p
 	t.order = append(t.order, p)
 	return p
+}
+
+// granted tells whether central allowed a claim: then there was an intent of it.
+func (s *outlet) granted(key ticketRound, claim string) bool {
+	block, pack := 1, key.pack
+	if pack > 10000 {
+		block, pack = 2, pack-10000
+	}
+	i, err := s.on.book.Intent(s.f.ctx, validate.TicketKey{Block: s.f.ids[block], Pack: pack, Number: key.number})
+	s.f.must(err)
+	return i != nil && i.Claim == claim
 }
 
 // withinAllowance is invariant 7: what lies above the newest acknowledgement that the shop
