@@ -35,6 +35,7 @@ type Terminal struct {
 	AcceptScaled    bool      `toml:"accept_scaled"`     // pay demonstration blocks
 	Operator        string    `toml:"operator"`          // who is signed on, until operators sign on themselves
 	SignOn          bool      `toml:"sign_on"`           // operators sign on with a PIN before anything is paid
+	ReleaseAtClose  bool      `toml:"release_at_close"`  // give the packs up with the Z of a day, so that other shops can pay their tickets over night
 	AutoLockMinutes int       `toml:"auto_lock_minutes"` // idle time after which the counter locks, 0 for never
 	Register        Register  `toml:"register"`          // of winners' identities
 	ReserveMB       int64     `toml:"reserve_mb"`        // free space below which nothing is paid
@@ -219,6 +220,7 @@ func (c Terminal) validate() error {
 		need(c.Central.URL == "" || err == nil && u.Scheme == "https" && u.Host != "", "central.url = %q: want it as \"https://central.example:8443\"", c.Central.URL)
 	}
 	need(c.AutoLockMinutes >= 0 && c.AutoLockMinutes <= 24*60, "auto_lock_minutes = %d: want 0 (never) to 1440", c.AutoLockMinutes)
+	need(!c.ReleaseAtClose || c.SignOn && !c.StandAlone, "release_at_close: the packs come back with the next sign-on, from central: it needs sign_on = true and a [central]")
 	need(!c.SignOn || c.Operator == "", "operator, sign_on: with sign_on = true the operator is whoever signs on; take operator out")
 	need(c.Register.SpanHours >= 1 && c.Register.SpanHours <= 24*366, "register.span_hours = %d: want 1 to 8784", c.Register.SpanHours)
 	need(c.Register.KeepDays >= 1 && c.Register.KeepDays <= 3660 && c.Register.KeepDays*24 >= c.Register.SpanHours, "register.keep_days = %d: want 1 to 3660, and no less than the span", c.Register.KeepDays)

@@ -1,7 +1,5 @@
 package validate
 
-import "time"
-
 // Pack is what a terminal knows of a pack, from central's word and its own journal. It
 // says nothing of prizes: nobody at a counter may learn what a pack still holds.
 type Pack struct {
@@ -33,19 +31,6 @@ type PackRun struct {
 	Last     uint32    `json:"last"`
 	State    PackState `json:"state"`
 	Epoch    int64     `json:"epoch"`
-}
-
-// Message is what central says to whoever is at the counter.
-type Message struct {
-	Number    int64     `json:"number"`
-	Mandatory bool      `json:"mandatory"` // nothing is paid until somebody has read it
-	From      string    `json:"from"`      // first day, as 2026-12-01
-	Until     string    `json:"until"`     // last day, "" for no end
-	French    string    `json:"fr"`
-	English   string    `json:"en"`
-	Read      bool      `json:"read"`
-	ReadAt    time.Time `json:"read_at,omitzero"` // device time
-	Reader    string    `json:"reader,omitempty"`
 }
 
 // OfTicket is how one ticket of a pack stands, whose own state is "" where nothing is

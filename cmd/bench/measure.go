@@ -262,6 +262,11 @@ func (j journal) Z(ctx context.Context, kind validate.ClosingKind, operator stri
 	return j.Ledger.Z(ctx, kind, ledger.Ending{Operator: operator})
 }
 
+// ReleasePacks is no part of what is measured.
+func (j journal) ReleasePacks(ctx context.Context, operator string, _ bool) (int, error) {
+	return j.Release(ctx, operator, ledger.ReleaseAsked)
+}
+
 func (p paper) Print(_ context.Context, r validate.Receipt, _ bool, _ func(*terminal.Fault)) (validate.PrintState, error) {
 	slip, err := p.stationery.Receipt(r)
 	if err != nil {

@@ -22,8 +22,9 @@ import (
 
 // gameCommand is `central game`: the catalogue and how a regulation gets into it.
 func gameCommand() *cobra.Command {
-	return cli.Group("game", "Read regulations and look into the catalogue of games",
-		gameImportCommand(), gameListCommand(), gameShowCommand(), gameEvaluateCommand(), gameCloseCommand())
+	return cli.Group("game", "Read regulations, look into the catalogue of games, close and suspend them",
+		gameImportCommand(), gameListCommand(), gameShowCommand(), gameEvaluateCommand(), gameCloseCommand(),
+		gameSuspendCommand(), gameResumeCommand(), gameSuspensionsCommand())
 }
 
 // importFlags are the flags of `central game import`.

@@ -16,5 +16,5 @@ func command() *cobra.Command {
 	block := blockCommand()
 	block.AddCommand(blockPublishCommand(), blockPepperCommand())
 	return cli.Group("central", "Operations of the lottery: games, keys, blocks, terminals", gameCommand(), keyCommand(), block, policyCommand(),
-		serveCommand(), stickCommand(), terminalCommand(), packCommand(), reversalCommand(), identityCommand(), reportCommand())
+		serveCommand(), stickCommand(), terminalCommand(), packCommand(), reversalCommand(), conflictCommand(), messageCommand(), identityCommand(), reportCommand())
 }

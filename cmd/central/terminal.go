@@ -85,7 +85,7 @@ func orDash(s string) string {
 }
 
 func terminalCommand() *cobra.Command {
-	return cli.Group("terminal", "Add terminals, see them, say where they stand, publish their keys, suspend them", terminalAddCommand(), terminalEnrolFileCommand(), terminalListCommand(), terminalRegionCommand(), terminalKeyCommand(), terminalSuspendCommand())
+	return cli.Group("terminal", "Add terminals, see them, say where they stand, publish their keys, suspend and resume them", terminalAddCommand(), terminalEnrolFileCommand(), terminalListCommand(), terminalRegionCommand(), terminalKeyCommand(), terminalSuspendCommand(), terminalResumeCommand())
 }
 
 func terminalAddCommand() *cobra.Command {
@@ -307,9 +307,9 @@ func terminalListCommand() *cobra.Command {
 					var rows [][]string
 					for _, t := range list {
 						rows = append(rows, []string{t.Name, string(t.State), orDash(t.Region), when(t.Contact), fmt.Sprintf("%d-%06d", t.Acked.Epoch, t.Acked.Seq), fmt.Sprint(t.Unsent),
-							fmt.Sprint(t.Snapshot), fmt.Sprint(t.Feed), when(t.CertExpires), orDash(strings.Join(t.Faults, ",")), orDash(t.Reason)})
+							fmt.Sprint(t.Snapshot), fmt.Sprint(t.Feed), when(t.CertExpires), orDash(strings.Join(t.Faults, ",")), orDash(t.Reason), orDash(t.Stopped)})
 					}
-					return table(w, "NAME STATE REGION CONTACT ACKED UNSENT SNAPSHOT FEED CERTIFICATE FAULTS REASON", rows)
+					return table(w, "NAME STATE REGION CONTACT ACKED UNSENT SNAPSHOT FEED CERTIFICATE FAULTS REASON STOPPED", rows)
 				}, err
 			})
 		},
@@ -321,26 +321,39 @@ func terminalListCommand() *cobra.Command {
 func terminalSuspendCommand() *cobra.Command {
 	var f folder
 	var reason string
+	var paymentsOnly bool
 	cmd := &cobra.Command{
-		Use:   "suspend NAME",
-		Short: "Refuse every request of a terminal from now on",
+		Use:   "suspend NAME [--payments-only]",
+		Short: "Refuse every request of a terminal from now on, or stop its payments alone",
 		Long: `Refuse every request of a terminal from now on, whatever certificate it shows. To let
-it in again, give it a new code with central terminal add.`,
-		Example: `  central terminal suspend shop-0042 --reason "reported stolen"`,
-		Args:    cli.Args(cobra.ExactArgs(1)),
+it in again, give it a new code with central terminal add. With --payments-only it goes
+on sending its journal and hearing the feed, and pays nothing from the moment it hears of
+it, also with no network, until central terminal resume.`,
+		Example: `  central terminal suspend shop-0042 --reason "reported stolen"
+  central terminal suspend shop-0042 --payments-only --reason "under inquiry"`,
+		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
-				if err := c.Suspend(ctx, args[0], reason); err != nil {
+				suspend := c.Suspend
+				if paymentsOnly {
+					suspend = c.StopPayments
+				}
+				if err := suspend(ctx, args[0], reason); err != nil {
 					return nil, nil, err
 				}
 				t, err := c.Terminal(ctx, args[0])
 				return t, func(w io.Writer) error {
+					if paymentsOnly {
+						_, err := fmt.Fprintf(w, "the payments of %s are stopped: %s\n", t.Name, t.Stopped)
+						return err
+					}
 					_, err := fmt.Fprintf(w, "%s is suspended: %s\n", t.Name, t.Reason)
 					return err
 				}, err
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&paymentsOnly, "payments-only", false, "it goes on sending its journal, and pays nothing")
 	cmd.Flags().StringVar(&reason, "reason", "suspended by operations", "why, in `words` the terminal's technician reads")
 	f.flags(cmd)
 	return cmd

@@ -159,6 +159,53 @@ paid by accident.`,
 	return cmd
 }
 
+func askCommand() *cobra.Command {
+	var socket, id string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ask",
+		Short: "Ask central to allow the payment of the ticket that the terminal shows",
+		Long: `Ask central about the ticket on the counter: one of another terminal's pack, one that was
+paid and taken back, or one beyond what this terminal pays without central. It waits for
+the answer, which comes within seconds; with no network the question stays, and is asked
+again when the network is back. Status 0 says that terminalctl pay can follow.`,
+		Example: `  terminalctl ask
+  terminalctl ask --id 5d41402abc4b2a76b9719d911017c592 && terminalctl pay`,
+		Args: cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client := newClient(socket)
+			if id == "" {
+				before, err := client.View(cmd.Context())
+				if err != nil {
+					return err
+				}
+				if before.Stage == terminal.Idle {
+					return cli.Exit(cli.Person, errors.New("there is no ticket on the counter: scan one first"))
+				}
+				id = before.ID
+			}
+			a, err := client.Ask(cmd.Context(), id)
+			if err == nil && a.Verdict.Reason == validate.WaitingForCentral {
+				a, err = client.Answered(cmd.Context(), a)
+			}
+			switch {
+			case errors.Is(err, terminal.ErrStale):
+				return cli.Exit(cli.Person, errors.Join(printAnswer(cmd.OutOrStdout(), a, asJSON), errors.New("another ticket is on the counter now: nothing was asked")))
+			case err != nil:
+				return deny(err)
+			}
+			if err := printAnswer(cmd.OutOrStdout(), a, asJSON); err != nil {
+				return err
+			}
+			return cli.Exit(cli.VerdictCode(a.Verdict), nil)
+		},
+	}
+	cmd.Flags().StringVar(&id, "id", "", "ask about the check of this `id` only")
+	socketFlag(cmd, &socket)
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
 // needsText says what the clerk does before this payment.
 func needsText(needs []validate.Need) string {
 	if slices.Contains(needs, validate.Identity) {
@@ -335,6 +382,14 @@ func printStatus(out io.Writer, st control.Status) error {
 		if l.Exceptions > 0 {
 			fmt.Fprintf(w, "\t%d payments were not credited: call central operations\n", l.Exceptions)
 		}
+		for _, x := range l.NotCredited {
+			if x.Settled == "" {
+				fmt.Fprintf(w, "\t%s %s: %s\n", x.Number, x.Kind, cli.Line(x.Text))
+			}
+		}
+		for _, s := range l.Suspended {
+			fmt.Fprintf(w, "\tSUSPENDED by central, nothing of it is paid: %s: %s\n", suspendedWhat(s), cli.Line(s.Reason))
+		}
 		printQuota(w, l)
 	}
 	printLimits(w, st)
@@ -387,6 +442,19 @@ func printQuota(w io.Writer, l *control.Link) {
 	for _, why := range slices.Sorted(maps.Keys(others)) {
 		fmt.Fprintf(w, "\tnot here: %d blocks of other packs: %s\n", others[why], whyMissing(why))
 	}
+}
+
+// suspendedWhat names what is suspended.
+func suspendedWhat(s control.Suspension) string {
+	switch {
+	case s.Game == "":
+		return "this terminal"
+	case s.Block != 0:
+		return fmt.Sprintf("game %s, emission %s, block %d", s.Game, s.Emission, s.Block)
+	case s.Emission != "":
+		return fmt.Sprintf("game %s, emission %s", s.Game, s.Emission)
+	}
+	return "game " + s.Game
 }
 
 func whyMissing(why string) string {

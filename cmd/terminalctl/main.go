@@ -15,8 +15,8 @@ func main() { os.Exit(cli.Main(command())) }
 
 func command() *cobra.Command {
 	return cli.Group("terminalctl", "Check tickets, drive a terminal, look after it",
-		checkCommand(), manifestCommand(), policyCommand(), scanCommand(), digitsCommand(), payCommand(), batchCommand(), reverseCommand(), reprintCommand(), lastCommand(), historyCommand(),
-		signOnCommand(), signOffCommand(), lockCommand(), unlockCommand(), closingCommand(), trainingCommand(), packCommand(), statusCommand(), enrolCommand(), operatorCommand(),
+		checkCommand(), manifestCommand(), policyCommand(), scanCommand(), digitsCommand(), payCommand(), askCommand(), batchCommand(), reverseCommand(), reprintCommand(), lastCommand(), historyCommand(),
+		signOnCommand(), signOffCommand(), lockCommand(), unlockCommand(), closingCommand(), trainingCommand(), packCommand(), messageCommand(), statusCommand(), enrolCommand(), operatorCommand(),
 		journalCommand(), archiveCommand(), stickCommand(), slipCommand(), printerCommand(), simCommand(),
 		doctorCommand(), selftestCommand(), bundleCommand(), codesCommand())
 }

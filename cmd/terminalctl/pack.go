@@ -17,7 +17,7 @@ import (
 )
 
 func packCommand() *cobra.Command {
-	return cli.Group("pack", "See this terminal's packs, and put them on sale", packListCommand(), packStatusCommand(), packActivateCommand())
+	return cli.Group("pack", "See this terminal's packs, put them on sale, give them up over night", packListCommand(), packStatusCommand(), packActivateCommand(), packReleaseCommand(), packTakeCommand())
 }
 
 // namedPack reads a public code, or a game code and a pack. The code of a ticket's prize

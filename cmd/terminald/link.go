@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -127,16 +128,24 @@ func (l *link) Standing(ctx context.Context, o validate.Opened) (terminal.Standi
 	if err != nil {
 		return terminal.Standing{}, err
 	}
-	s := terminal.Standing{TerminalSuspended: l.up.Status().Suspended(), Asks: true}
+	s := terminal.Standing{Asks: true}
+	if s.TerminalSuspended, s.GameSuspended, err = l.book.Suspended(ctx, o.Game, o.Emission, o.Number); err != nil {
+		return s, err
+	}
+	s.TerminalSuspended = s.TerminalSuspended || l.up.Status().Suspended()
 	if known {
 		s.Pack, s.OwnerEpoch = pack.State, pack.Epoch
 		if pack.Owner == l.name {
 			s.Right = validate.RightOwner
 		}
 	}
-	if held, err := l.book.Held(ctx, o.Key()); err != nil || held {
-		s.Right = validate.RightNone // central may have allowed another terminal to pay it
-		if err != nil {
+	if s.Right == validate.RightOwner {
+		gone, err1 := l.book.Released(ctx, o.Code.Game, o.Code.Pack, pack.Epoch)
+		held, err2 := l.book.Held(ctx, o.Key())
+		if gone || held {
+			s.Right = validate.RightNone // central may have allowed another terminal to pay it
+		}
+		if err := errors.Join(err1, err2); err != nil {
 			return s, err
 		}
 	}
@@ -178,7 +187,11 @@ func (s shelf) Inventory(ctx context.Context) ([]validate.PackRun, error) {
 
 // Activate puts a pack on sale, unless central has suspended this terminal.
 func (s shelf) Activate(ctx context.Context, gameCode string, pack uint32, operator string, entered validate.Entered) (validate.Pack, error) {
-	if s.up.Status().Suspended() {
+	suspended, _, err := s.book.Suspended(ctx, "", "", 0)
+	if err != nil {
+		return validate.Pack{}, err
+	}
+	if suspended || s.up.Status().Suspended() {
 		r := validate.TerminalSuspended
 		return validate.Pack{}, &terminal.Denied{Fault: terminal.Fault{Code: r.Code(), ClerkFR: r.Text(money.French).Clerk, ClerkEN: r.Text(money.English).Clerk,
 			Technician: r.Technician()}, Err: errors.New("this terminal is suspended")}
@@ -188,6 +201,33 @@ func (s shelf) Activate(ctx context.Context, gameCode string, pack uint32, opera
 		err = fmt.Errorf("%w: %w", terminal.ErrNotForSale, err)
 	}
 	return p, err
+}
+
+// messages is the counter's view of what central says, nil for a terminal on its own.
+func (l *link) messages() terminal.Messages {
+	if l.up == nil {
+		return nil
+	}
+	return notices{l}
+}
+
+// notices are central's messages on a linked terminal.
+type notices struct{ *link }
+
+// Messages are those in their days by trusted time.
+func (n notices) Messages(ctx context.Context) ([]validate.Message, error) {
+	all, err := n.book.Messages(ctx)
+	now := n.trusted()
+	return slices.DeleteFunc(all, func(m validate.Message) bool { return !m.InForce(now) }), err
+}
+
+// Read records it in the journal. A message that central took back meanwhile is read, too.
+func (n notices) Read(ctx context.Context, number int64, operator string) error {
+	err := n.book.ReadMessage(ctx, number, operator)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil
+	}
+	return err
 }
 
 // closedOn is the closing notice's date of a ticket's emission, as the newest snapshot
@@ -255,6 +295,24 @@ func (l *link) run(ctx context.Context) error {
 	return err
 }
 
+// maxNotCredited bounds what the socket tells of entries that were not credited.
+const maxNotCredited = 20
+
+// notCredited tells what central did not credit: as the feed has said, over restarts, or
+// as its answers have since the start.
+func (l *link) notCredited(out *control.Link) error {
+	ctx := context.Background()
+	open, err1 := l.book.OpenExceptions(ctx)
+	list, err2 := l.book.Exceptions(ctx, maxNotCredited)
+	for _, x := range list {
+		out.NotCredited = append(out.NotCredited, control.NotCredited{Number: validate.EntryNumber{Epoch: x.Epoch, Seq: x.Seq}.String(), Kind: string(x.Kind), Text: x.Text, Settled: x.Settled})
+	}
+	if len(list) > 0 || open > 0 { // a central that tells by the feed knows better than a count since the start
+		out.Exceptions = open
+	}
+	return errors.Join(err1, err2)
+}
+
 // reread takes what somebody has put beside the blocks.
 func (l *link) reread(ctx context.Context) error {
 	if l.up == nil {
@@ -274,7 +332,17 @@ func (l *link) status() *control.Link {
 	st := l.up.Status()
 	out := &control.Link{Contact: st.Contact, Acked: validate.EntryNumber{Epoch: st.Acked.Epoch, Seq: st.Acked.Seq}.String(),
 		Entries: st.Unsent, Snapshot: st.Snapshot, Feed: st.Feed, Exceptions: st.Exceptions, Certificate: st.Expires, Faults: []control.Fault{},
-		Region: st.Region, QuotaBytes: st.Quota, TakenBytes: st.Taken, Missing: []control.MissingBlock{}}
+		Region: st.Region, QuotaBytes: st.Quota, TakenBytes: st.Taken, Missing: []control.MissingBlock{}, Suspended: []control.Suspension{}, NotCredited: []control.NotCredited{}}
+	suspended, err := l.book.Suspensions(context.Background())
+	if err != nil {
+		out.Faults = append(out.Faults, control.Fault{Code: uplink.CodeStore, Clerk: "all", Technician: err.Error()})
+	}
+	for _, s := range suspended {
+		out.Suspended = append(out.Suspended, control.Suspension{Game: s.Game, Emission: s.Emission, Block: s.Block, Reason: s.Reason})
+	}
+	if err := l.notCredited(out); err != nil {
+		out.Faults = append(out.Faults, control.Fault{Code: uplink.CodeStore, Clerk: "all", Technician: err.Error()})
+	}
 	for _, m := range st.Missing {
 		out.Missing = append(out.Missing, control.MissingBlock{GameCode: m.GameCode, FirstPack: m.FirstPack, LastPack: m.LastPack, Bytes: m.Size, Own: m.Own, Why: string(m.Why)})
 	}

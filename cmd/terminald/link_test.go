@@ -302,3 +302,46 @@ func TestPackIsPutOnSaleAtTheShopWithNoNetwork(t *testing.T) {
 		t.Errorf("active at central: %+v", list)
 	}
 }
+
+// TestSuspensionStolenTicketsAndReturnHoldWithNoNetwork: what central said last is what
+// the counter goes by when nobody can be asked, over a restart too.
+func TestSuspensionStolenTicketsAndReturnHoldWithNoNetwork(t *testing.T) {
+	l := openLinked(t)
+	l.start(t)
+	l.await(t, func(st control.Status) bool { return len(st.Blocks) == 1 && st.Link.Feed >= 2 })
+	code := l.codes["2000"][0]
+	want := func(reason validate.Reason) {
+		t.Helper()
+		l.await(t, func(control.Status) bool {
+			a, err := l.Client.Check(deadline(t), code.Digits(), false)
+			return err == nil && a.Verdict.Reason == reason
+		})
+	}
+	pack, ticket := fmt.Sprint(code.Pack), fmt.Sprint(code.Number)
+	want(validate.Winner)
+	l.run(t, nil, "pack", "stolen", "399", pack, "--tickets", ticket)
+	want(validate.PackStolen)
+	l.run(t, nil, "game", "suspend", "bingo", "--reason", "misprint", "--operator", "anne")
+	want(validate.GameSuspended)
+	l.run(t, nil, "terminal", "suspend", "T-1", "--payments-only", "--reason", "inquiry")
+	want(validate.TerminalSuspended)
+	if err := l.central.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	l.Crash()
+	l.start(t)
+	want(validate.TerminalSuspended)
+	st, err := l.Client.Status(deadline(t))
+	if err != nil || len(st.Link.Suspended) != 2 || st.Link.Suspended[0].Reason != "inquiry" || st.Link.Suspended[1].Game != "bingo" {
+		t.Fatalf("%+v %v", st.Link, err)
+	}
+	if err := l.central.Start(deadline(t)); err != nil {
+		t.Fatal(err)
+	}
+	l.run(t, nil, "terminal", "resume", "T-1")
+	want(validate.GameSuspended)
+	l.run(t, nil, "game", "resume", "bingo", "--operator", "anne")
+	want(validate.PackStolen)
+	l.run(t, nil, "pack", "recover", "399", pack, "--tickets", ticket)
+	want(validate.Winner)
+}

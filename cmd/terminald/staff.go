@@ -35,6 +35,15 @@ func (j journal) Writable() error {
 	return j.shut
 }
 
+// ReleasePacks gives up all packs of this terminal.
+func (j journal) ReleasePacks(ctx context.Context, operator string, closing bool) (int, error) {
+	why := ledger.ReleaseAsked
+	if closing {
+		why = ledger.ReleaseClosing
+	}
+	return j.Release(ctx, operator, why)
+}
+
 // Z ends a period, named by the device's date.
 func (j journal) Z(ctx context.Context, kind validate.ClosingKind, operator string) (validate.Closing, error) {
 	return j.Ledger.Z(ctx, kind, ledger.Ending{Operator: operator})

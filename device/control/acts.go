@@ -2,6 +2,7 @@ package control
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -79,6 +80,17 @@ type trainingRequest struct {
 	On bool `json:"on"`
 }
 
+// packRightRequest releases this terminal's packs, or takes them back.
+type packRightRequest struct {
+	pinRequest
+	Act string `json:"act"` // release or take
+}
+
+// PackRight is what became of the packs.
+type PackRight struct {
+	Released int `json:"released"` // runs of packs that were given up by this act
+}
+
 type batchRequest struct {
 	ID          string                   `json:"id"`
 	ConfirmCash bool                     `json:"confirm_cash"`
@@ -94,6 +106,7 @@ func (s *server) acts(mux *http.ServeMux) {
 	mux.HandleFunc("POST /v1/closing/reprint", s.reprintClosing)
 	mux.HandleFunc("POST /v1/reverse", s.reverse)
 	mux.HandleFunc("POST /v1/training", s.training)
+	mux.HandleFunc("POST /v1/packs/right", s.packRight)
 	mux.HandleFunc("GET /v1/history", s.history)
 	mux.HandleFunc("GET /v1/operators", s.operators)
 	mux.HandleFunc("POST /v1/operators", s.changeOperator)
@@ -101,6 +114,8 @@ func (s *server) acts(mux *http.ServeMux) {
 	mux.HandleFunc("POST /v1/batch/pay", s.payBatch)
 	mux.HandleFunc("POST /v1/batch/end", s.endBatch)
 	mux.HandleFunc("GET /v1/batch", s.batch)
+	mux.HandleFunc("GET /v1/messages", s.messages)
+	mux.HandleFunc("POST /v1/messages/read", s.readMessage)
 	mux.HandleFunc("GET /v1/packs", s.packs)
 	mux.HandleFunc("GET /v1/packs/{game}/{pack}", s.packStatus)
 	mux.HandleFunc("POST /v1/packs/activate", s.activate)
@@ -175,6 +190,22 @@ func (s *server) closing(w http.ResponseWriter, r *http.Request) {
 		s.opt.Terminal.PrintClosing(x)
 	}
 	s.done(w, x, err)
+}
+
+func (s *server) packRight(w http.ResponseWriter, r *http.Request) {
+	var q packRightRequest
+	if !read(w, r, &q) {
+		return
+	}
+	switch q.Act {
+	case "release":
+		n, err := s.opt.Terminal.ReleasePacks(r.Context(), q.credentials())
+		s.done(w, PackRight{n}, err)
+	case "take":
+		s.done(w, PackRight{}, s.opt.Terminal.TakePacks(r.Context()))
+	default:
+		fail(w, http.StatusBadRequest, fmt.Errorf("act %.20q: want release or take", q.Act))
+	}
 }
 
 func (s *server) reprintClosing(w http.ResponseWriter, r *http.Request) {

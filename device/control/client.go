@@ -57,6 +57,20 @@ func (c *Client) PayIdentified(ctx context.Context, id string, confirmCash bool,
 	return call[Answer](ctx, c, "POST", "/v1/pay", payRequest{id, confirmCash, identity})
 }
 
+// Ask asks central to allow the payment of the ticket that check id shows, and gives the
+// counter as it is then. Answered waits for what central says.
+func (c *Client) Ask(ctx context.Context, id string) (Answer, error) {
+	return call[Answer](ctx, c, "POST", "/v1/ask", struct {
+		ID string `json:"id"`
+	}{id})
+}
+
+// Answered is the counter once central has answered about what it shows in before, or as
+// it is after half a minute.
+func (c *Client) Answered(ctx context.Context, before Answer) (Answer, error) {
+	return call[Answer](ctx, c, "GET", "/v1/view?after="+url.QueryEscape(before.ID)+"&stage="+url.QueryEscape(string(before.Stage))+"&reason="+url.QueryEscape(string(before.Verdict.Reason)), nil)
+}
+
 // SignOn begins an operator's shift with the cash in the till.
 func (c *Client) SignOn(ctx context.Context, operator, pin string, floatMinor int64) (validate.Shift, error) {
 	return call[validate.Shift](ctx, c, "POST", "/v1/sign-on", signOnRequest{operator, pin, floatMinor})
@@ -88,6 +102,17 @@ func (c *Client) X(ctx context.Context, kind validate.ClosingKind, print bool) (
 // Z ends a day, a month or a year.
 func (c *Client) Z(ctx context.Context, kind validate.ClosingKind, manager, pin string) (validate.Closing, error) {
 	return call[validate.Closing](ctx, c, "POST", "/v1/closing", closingRequest{pinRequest: pinRequest{manager, pin}, Kind: kind, Z: true})
+}
+
+// ReleasePacks gives up this terminal's packs, TakePacks asks central for them.
+func (c *Client) ReleasePacks(ctx context.Context, manager, pin string) (PackRight, error) {
+	return call[PackRight](ctx, c, "POST", "/v1/packs/right", packRightRequest{pinRequest{manager, pin}, "release"})
+}
+
+// TakePacks asks central for the packs that were released.
+func (c *Client) TakePacks(ctx context.Context) error {
+	_, err := call[PackRight](ctx, c, "POST", "/v1/packs/right", packRightRequest{Act: "take"})
+	return err
 }
 
 // Reverse asks for a payment to be taken back.
@@ -124,6 +149,17 @@ func (c *Client) PayBatch(ctx context.Context, id string, confirmCash bool, iden
 // EndBatch gives a batch up.
 func (c *Client) EndBatch(ctx context.Context, id string) error {
 	_, err := call[struct{}](ctx, c, "POST", "/v1/batch/end", batchRequest{ID: id})
+	return err
+}
+
+// Messages are what central says to whoever is at the counter, the newest first.
+func (c *Client) Messages(ctx context.Context) ([]validate.Message, error) {
+	return call[[]validate.Message](ctx, c, "GET", "/v1/messages", nil)
+}
+
+// ReadMessage records that a message was read.
+func (c *Client) ReadMessage(ctx context.Context, number int64) error {
+	_, err := call[struct{}](ctx, c, "POST", "/v1/messages/read", readRequest{number})
 	return err
 }
 

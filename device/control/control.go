@@ -34,7 +34,8 @@ type Answer struct {
 	Digits  int              `json:"digits,omitempty"`      // at the stage typing: how many hidden digits have still to be typed
 	Verdict validate.Verdict `json:"verdict"`
 	Message Message          `json:"message"`
-	Detail  string           `json:"detail,omitempty"` // for the technician
+	Detail  string           `json:"detail,omitempty"`  // for the technician
+	CanAsk  bool             `json:"can_ask,omitempty"` // central may allow the payment
 	Receipt *Receipt         `json:"receipt,omitempty"`
 	Linked  int64            `json:"linked_minor,omitempty"` // what the same identified person was paid before
 	Pack    *Pack            `json:"pack,omitempty"`         // at the stage pack: a public code was scanned
@@ -133,7 +134,7 @@ type Link struct {
 	Entries     int64     `json:"entries"`          // entries above it
 	Snapshot    int64     `json:"snapshot"`
 	Feed        int64     `json:"feed"`
-	Exceptions  int64     `json:"exceptions"` // entries that central did not credit, since the start
+	Exceptions  int64     `json:"exceptions"` // entries that central did not credit and has not settled
 	Certificate time.Time `json:"certificate,omitzero"`
 	Faults      []Fault   `json:"faults"`
 	Region      string    `json:"region"`      // where central says the terminal stands, "" for nowhere
@@ -141,6 +142,26 @@ type Link struct {
 	TakenBytes  int64     `json:"taken_bytes"` // what they take
 	// Missing are the blocks that central lists and that do not lie here, the most wanted first.
 	Missing []MissingBlock `json:"missing"`
+	// NotCredited are those entries and the settled ones, open ones first, the newest at most.
+	NotCredited []NotCredited `json:"not_credited"`
+	// Suspended is what central has suspended, for this terminal all that it pays.
+	Suspended []Suspension `json:"suspended"`
+}
+
+// NotCredited is an entry that central stored and did not credit.
+type NotCredited struct {
+	Number  string `json:"number"` // ledger number
+	Kind    string `json:"kind"`
+	Text    string `json:"text"`
+	Settled string `json:"settled"` // who bears it, "" while operations have not settled it
+}
+
+// Suspension is this terminal, or a game, that pays nothing until central lifts it.
+type Suspension struct {
+	Game     string `json:"game"`     // "" for this terminal
+	Emission string `json:"emission"` // "" for all
+	Block    int    `json:"block"`    // number in the emission, 0 for all
+	Reason   string `json:"reason"`
 }
 
 // MissingBlock is a block whose tickets are answered with block-not-here.
@@ -200,6 +221,7 @@ func Handler(opt Options) http.Handler {
 	mux.HandleFunc("POST /v1/check", s.check)
 	mux.HandleFunc("POST /v1/digits", s.digits)
 	mux.HandleFunc("POST /v1/pay", s.pay)
+	mux.HandleFunc("POST /v1/ask", s.ask)
 	mux.HandleFunc("POST /v1/reprint", s.reprint)
 	mux.HandleFunc("POST /v1/rescan", s.rescan)
 	mux.HandleFunc("GET /v1/view", s.view)
@@ -280,6 +302,25 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request) {
 	write(w, status, s.answer(v, err))
 }
 
+// ask asks central to allow the payment of the ticket on the counter.
+func (s *server) ask(w http.ResponseWriter, r *http.Request) {
+	var q struct {
+		ID string `json:"id"`
+	}
+	if !read(w, r, &q) {
+		return
+	}
+	v, err := s.opt.Terminal.Ask(r.Context(), q.ID)
+	switch {
+	case errors.Is(err, terminal.ErrStale):
+		write(w, http.StatusConflict, s.answer(v, err))
+	case err != nil:
+		s.refuse(w, err)
+	default:
+		write(w, http.StatusOK, s.answer(v, nil))
+	}
+}
+
 func (s *server) reprint(w http.ResponseWriter, r *http.Request) {
 	var q reprintRequest
 	if !read(w, r, &q) {
@@ -313,8 +354,8 @@ func (s *server) rescan(w http.ResponseWriter, r *http.Request) {
 // viewWait bounds how long a request for another view is kept.
 const viewWait = 30 * time.Second
 
-// view answers with the counter; with ?after=ID&stage=S it waits until it shows
-// another check or stage, or the wait is over.
+// view answers with the counter; with ?after=ID&stage=S it waits until it shows another
+// check or stage, with &reason=R another reason too, or the wait is over.
 func (s *server) view(w http.ResponseWriter, r *http.Request) {
 	after, stage := r.URL.Query().Get("after"), r.URL.Query().Get("stage")
 	timeout := time.NewTimer(viewWait)
@@ -322,7 +363,7 @@ func (s *server) view(w http.ResponseWriter, r *http.Request) {
 	for {
 		state, changed := s.opt.Terminal.State()
 		v := state.View
-		if !r.URL.Query().Has("after") || v.ID != after || string(v.Stage) != stage {
+		if !r.URL.Query().Has("after") || v.ID != after || string(v.Stage) != stage || r.URL.Query().Has("reason") && r.URL.Query().Get("reason") != string(v.Verdict.Reason) {
 			write(w, http.StatusOK, s.answer(v, nil))
 			return
 		}
@@ -394,7 +435,7 @@ func (s *server) slip(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) answer(v terminal.View, err error) Answer {
-	a := Answer{ID: v.ID, Stage: v.Stage, Entered: v.Entered, Verdict: v.Verdict, Detail: v.Detail, Linked: int64(v.Linked)}
+	a := Answer{ID: v.ID, Stage: v.Stage, Entered: v.Entered, Verdict: v.Verdict, Detail: v.Detail, CanAsk: v.CanAsk(), Linked: int64(v.Linked)}
 	if v.Verdict.Needs == nil {
 		a.Verdict.Needs = []validate.Need{}
 	}

@@ -29,14 +29,15 @@ type daemon struct {
 	shelf  *terminaltest.Shelf
 	ledger *terminaltest.Ledger
 	packs  *terminaltest.Packs
+	says   *terminaltest.Messages
 	path   string
 }
 
 func serve(t *testing.T, change ...func(*Options)) daemon {
 	t.Helper()
 	now := func() time.Time { return noon }
-	d := daemon{shelf: terminaltest.NewShelf(), ledger: terminaltest.NewLedger("T-1", now), packs: terminaltest.NewPacks(), path: filepath.Join(t.TempDir(), "s")}
-	counter := terminal.New(terminal.Options{Name: "T-1", Shelf: d.shelf, Ledger: d.ledger, Printer: terminaltest.NewPrinter(), Central: terminaltest.NewCentral(), Packs: d.packs, Operator: "marie",
+	d := daemon{shelf: terminaltest.NewShelf(), ledger: terminaltest.NewLedger("T-1", now), packs: terminaltest.NewPacks(), says: &terminaltest.Messages{}, path: filepath.Join(t.TempDir(), "s")}
+	counter := terminal.New(terminal.Options{Name: "T-1", Shelf: d.shelf, Ledger: d.ledger, Printer: terminaltest.NewPrinter(), Central: terminaltest.NewCentral(), Packs: d.packs, Messages: d.says, Operator: "marie",
 		Policy: func() policy.Policy {
 			return policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 30000, ConfirmCashPrize: 10000, ClaimDays: 30}
 		}, Now: now, Trusted: now,

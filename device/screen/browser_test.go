@@ -321,7 +321,7 @@ func shots(c *counter, l money.Language) []shot {
 	fault.Ledger, fault.Clock = health.Ledger(health.LedgerReadOnly, nil), health.Clock(health.ClockAhead, "20 years")
 	list := []shot{}
 	add := func(name string, s terminal.State, asking bool) {
-		list = append(list, shot{name, "clerk", c.viewOf(snapshot{state: s, asking: asking, seq: 1}, l)},
+		list = append(list, shot{name, "clerk", c.viewOf(snapshot{state: s, clerk: true, asking: asking, seq: 1}, l)},
 			shot{name, "player", c.viewOf(snapshot{state: s, seq: 1}, l)})
 	}
 	add("idle", base, false)
@@ -368,6 +368,29 @@ func shots(c *counter, l money.Language) []shot {
 		}
 		add("paid-"+string(p), s, false)
 	}
+	back, _ := ticket.Make(ticket.G18(), "51234", 1234567, 149, "")
+	run := []validate.TicketRun{{First: 149, Last: 149}}
+	known := validate.Pack{GameCode: "51234", Number: 1234567, Known: true, Own: true}
+	for name, p := range map[string]func(*validate.Pack){
+		"unknown": func(p *validate.Pack) { p.Known = false }, "elsewhere": func(p *validate.Pack) { p.Own = false }, "delivered": func(p *validate.Pack) { p.State = validate.PackDelivered },
+		"active": func(p *validate.Pack) { p.State = validate.PackActive }, "settled": func(p *validate.Pack) { p.State = validate.PackSettled }, "returned": func(p *validate.Pack) { p.State = validate.PackReturn },
+		"stolen": func(p *validate.Pack) { p.State = validate.PackStolenNow }, "ticket-stolen": func(p *validate.Pack) { p.Stolen = run }, "ticket-returned": func(p *validate.Pack) { p.Returned = run },
+	} {
+		x, s := known, base
+		p(&x)
+		s.View = terminal.View{ID: "0123456789abcdef0123456789abcdef", Stage: terminal.OnPack, Code: back, Pack: &x}
+		add("pack-"+name, s, false)
+		if name == "delivered" {
+			add("pack-ask", s, true)
+		}
+	}
+	long := strings.Repeat("Message du centre assez long, ", 4) + "et il est fini par ces mots, enfin voilà."
+	said := []validate.Message{{Number: 1, Mandatory: true, French: long, English: long}, {Number: 2, French: long, English: long}, {Number: 3, French: long, English: long}}
+	idle, won, paid := base, on(validate.Winner, 199999), on(validate.AlreadyPaidElsewhere, 2000)
+	idle.Messages, won.Messages, paid.Messages = said, said, said
+	add("idle-message", idle, false)
+	add("win-message", won, false)
+	add("already-paid-message", paid, false)
 	return list
 }
 

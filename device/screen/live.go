@@ -16,7 +16,8 @@ const writeWithin = 10 * time.Second
 // snapshot is what is to be shown now.
 type snapshot struct {
 	state  terminal.State
-	asking bool // the cash question stands for this view
+	clerk  bool // the page is the clerk's
+	asking bool // the question about the cash or the pack stands for this view
 	seq    uint64
 	// One of these is closed at the next change.
 	counter, question <-chan struct{}
@@ -33,8 +34,9 @@ func (s *Screen) take(page string) snapshot {
 		s.seen = changed
 		s.seq++
 	}
-	asking := page == "clerk" && s.asking != "" && s.asking == state.View.ID
-	return snapshot{state, asking, s.seq, changed, s.asked}
+	clerk := page == "clerk"
+	asking := clerk && s.asking != "" && s.asking == state.View.ID
+	return snapshot{state, clerk, asking, s.seq, changed, s.asked}
 }
 
 // events is a page's one stream: the whole view at once, again at every change, and a

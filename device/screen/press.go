@@ -24,6 +24,7 @@ func (s *Screen) pay(_ http.ResponseWriter, r *http.Request) error {
 // PressPay is a press of the pay button at the counter, made for view id: what the PAY
 // button on the clerk's page would do, the question about the cash included, which a
 // second press answers with yes once it has been on the page for long enough to be read.
+// Where the page offers to ask the centre instead, that is what it does.
 // Whoever watches the button makes sure that the view itself was. A press that is not
 // followed is an error, and nothing was paid by it.
 func (s *Screen) PressPay(ctx context.Context, id string) error {
@@ -32,6 +33,10 @@ func (s *Screen) PressPay(ctx context.Context, id string) error {
 	asking, since := s.question(id)
 	if asking && time.Since(since) < s.guard {
 		return errTooSoon
+	}
+	if state, _ := s.opt.Terminal.State(); state.View.ID == id && state.View.CanAsk() {
+		_, err := s.opt.Terminal.Ask(context.WithoutCancel(ctx), id)
+		return err
 	}
 	return s.payView(ctx, id, asking)
 }
@@ -51,6 +56,14 @@ func (s *Screen) payView(ctx context.Context, id string, sure bool) error {
 		return fmt.Errorf("pay: %w", err)
 	}
 	s.ask("")
+	return nil
+}
+
+// askCentral asks central to allow the payment of a view. The answer comes as the view's next.
+func (s *Screen) askCentral(_ http.ResponseWriter, r *http.Request) error {
+	if _, err := s.opt.Terminal.Ask(context.WithoutCancel(r.Context()), r.PostForm.Get("id")); err != nil {
+		return fmt.Errorf("ask the centre: %w", err)
+	}
 	return nil
 }
 
@@ -95,6 +108,15 @@ func (s *Screen) reprint(_ http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("reprint: %w", err)
 	}
 	return nil
+}
+
+// readMessage records that a message was read.
+func (s *Screen) readMessage(_ http.ResponseWriter, r *http.Request) error {
+	number, err := strconv.ParseInt(r.PostForm.Get("message"), 10, 64)
+	if err != nil {
+		return fmt.Errorf("message %.20q: want its number", r.PostForm.Get("message"))
+	}
+	return s.opt.Terminal.ReadMessage(r.Context(), number)
 }
 
 // language keeps the clerk's choice in the browser for a year.

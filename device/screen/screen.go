@@ -140,10 +140,12 @@ func (s *Screen) Handler() http.Handler {
 	mux.HandleFunc("GET /slip/{number}", s.slip)
 	mux.HandleFunc("GET /static/{file}", s.static)
 	mux.HandleFunc("POST /pay", s.press(s.pay))
+	mux.HandleFunc("POST /ask", s.press(s.askCentral))
 	mux.HandleFunc("POST /back", s.press(s.back))
 	mux.HandleFunc("POST /activate", s.press(s.activate))
 	mux.HandleFunc("POST /next", s.press(s.next))
 	mux.HandleFunc("POST /reprint", s.press(s.reprint))
+	mux.HandleFunc("POST /read", s.press(s.readMessage))
 	mux.HandleFunc("POST /language", s.press(s.language))
 	return s.guarded(mux)
 }

@@ -44,6 +44,7 @@ type counter struct {
 	printer  *terminaltest.Printer
 	central  *terminaltest.Central
 	packs    *terminaltest.Packs
+	messages terminaltest.Messages
 	trusted  time.Time
 	limits   atomic.Pointer[terminal.Fault]
 }
@@ -57,7 +58,7 @@ func newCounter(t *testing.T, edit func(*Options)) *counter {
 	c := &counter{shelf: terminaltest.NewShelf(), ledger: terminaltest.NewLedger("T-0042", now), printer: terminaltest.NewPrinter(),
 		central: terminaltest.NewCentral(), packs: terminaltest.NewPacks(), trusted: noon}
 	trusted := func() time.Time { return c.trusted }
-	c.terminal = terminal.New(terminal.Options{Name: "T-0042", Shelf: c.shelf, Ledger: c.ledger, Printer: c.printer, Central: c.central, Packs: c.packs, Operator: "marie",
+	c.terminal = terminal.New(terminal.Options{Name: "T-0042", Shelf: c.shelf, Ledger: c.ledger, Printer: c.printer, Central: c.central, Packs: c.packs, Messages: &c.messages, Operator: "marie",
 		Policy: func() policy.Policy {
 			return policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 500000, ConfirmCashPrize: 10000, IdentityPrize: 200000, ClaimDays: 30}
 		},
@@ -677,5 +678,42 @@ func TestOnlyADeliveredPackOffersToBePutOnSale(t *testing.T) {
 		wantNone(t, string(state), page, `id="activate"`)
 		c.press(t, "/activate", v.ID)
 		wantNone(t, string(state), c.do(t, "GET", "/", nil, nil).Body.String(), `id="activating"`)
+	}
+}
+
+func TestPageShowsWhatCentralSaysUntilItIsRead(t *testing.T) {
+	c := newCounter(t, nil)
+	c.messages.Say(validate.Message{Number: 4, French: "Nouveau jeu lundi", English: "New game on Monday"})
+	c.messages.Say(validate.Message{Number: 5, Mandatory: true, French: "Refusez les billets <de 500>", English: "Refuse 500 notes"})
+	c.await(t, "two messages", func(s terminal.State) bool { return len(s.Messages) == 2 })
+	show := func() string { return c.do(t, "GET", "/", nil, nil).Body.String() }
+	idle := show()
+	wantAll(t, "the idle page", idle, "MESSAGE DU CENTRE", "Refusez les billets &lt;de 500&gt;", "1 de plus à lire", `value="5"`, `id="read"`)
+	wantNone(t, "the idle page", idle, "Nouveau jeu", `id="next"`)
+	wantNone(t, "the player's page", c.do(t, "GET", "/player", nil, nil).Body.String(), "Refusez", "Nouveau", "MESSAGE")
+	lost := c.terminal.Check(t.Context(), terminal.Scan{Text: c.put(t, 9, validate.Opened{})})
+	wantNone(t, "beside a ticket that is not paid", show(), "Refusez", `id="read"`)
+	wantAll(t, "beside a ticket that is not paid", show(), "PERDANT", `id="next"`)
+	c.terminal.Dismiss(lost.ID)
+	v := c.check(t, 1, 2000)
+	wantAll(t, "beside a prize", show(), "GAGNANT", "20\u00a0€", "Refusez les billets", "puis payez", `id="read"`)
+	wantNone(t, "beside a prize", show(), `id="pay"`)
+	c.press(t, "/pay", v.ID)
+	if len(c.ledger.Claims()) != 0 {
+		t.Fatal("paid though a message must be read first")
+	}
+	before := show()
+	after := c.press(t, "/read", v.ID, "message", "5").Body.String()
+	wantAll(t, "after it was read", after, "GAGNANT", `id="pay"`)
+	wantNone(t, "after it was read", after, "Refusez", `id="read"`)
+	if key(before) == key(after) {
+		t.Error("PAY stands where READ did, under the same key: a double tap on READ would pay")
+	}
+	c.terminal.Dismiss(v.ID)
+	wantAll(t, "idle again", show(), "Nouveau jeu lundi", `value="4"`)
+	c.press(t, "/read", "", "message", "4")
+	wantAll(t, "with nothing left to read", show(), "Scannez un ticket")
+	if got := c.messages.WasRead(); !slices.Equal(got, []string{"5 marie", "4 marie"}) {
+		t.Errorf("%v", got)
 	}
 }

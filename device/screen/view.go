@@ -59,6 +59,8 @@ type view struct {
 	ID          string // of the check, which every press carries
 	Name, Shop  string
 	Banner      string // said on every view: training, demonstration
+	Read        int64  // number of central's message that is shown and waits to be read, 0 for none
+	Alone       bool   // the message stands alone, with no ticket
 	Switch      bool
 	Notice      string
 	Silence     int64 // milliseconds
@@ -74,6 +76,7 @@ type view struct {
 	Details            []string
 	When               []string // of an earlier payment
 	CanPay, CashFirst  bool
+	CanAsk             bool // central may allow the payment
 	CanActivate        bool // the pack on the counter may be put on sale
 	ActivateFirst      bool // the clerk is asked whether it is meant
 	Receipt            *receiptView
@@ -88,6 +91,29 @@ type receiptView struct {
 	Copy    string
 	Copies  int
 	Again   bool // another copy may be asked for
+}
+
+// waiting shows the first message of central's that waits to be read: on a page of its own
+// while no ticket is on the counter, and in the place of the payment where it must be read
+// first. The verdict stays.
+func (v *view) waiting(list []validate.Message, l money.Language) {
+	if len(list) == 0 {
+		return
+	}
+	m := list[0]
+	switch {
+	case v.Look == lookIdle:
+		v.Look, v.Word, v.NextStep, v.Alone = lookAsk, v.W.FromCentre, v.W.ReadIt, true
+		if len(list) > 1 {
+			v.NextStep = fmt.Sprintf(v.W.ReadMore, len(list)-1)
+		}
+	case v.CanPay && m.Mandatory:
+		v.CanPay, v.CashFirst, v.NextStep = false, false, v.W.ReadFirst
+		v.Code, v.Details = "", nil // there is no room for both
+	default:
+		return
+	}
+	v.Clerk, v.Read = m.Text(l), m.Number
 }
 
 // item is one fact in the status line. Bad ones are marked in words, sign and colour.
@@ -142,14 +168,17 @@ func (s *Screen) viewOf(now snapshot, l money.Language) view {
 			v.Word = w.NoScanner
 		}
 	}
-	if why := mayNotPay(now.state, w); why != "" && v.CanPay {
-		v.CanPay, v.CashFirst, v.NextStep = false, false, why
+	if why := mayNotPay(now.state, w); why != "" && (v.CanPay || v.CanAsk) {
+		v.CanPay, v.CashFirst, v.CanAsk, v.NextStep = false, false, false, why
+	}
+	if now.clerk {
+		v.waiting(now.state.Messages, l)
 	}
 	v.WordSize, v.AmountSize = wordSize(v.Word), amountSize(v.Amount)
 	if len(v.When) > 0 && v.WordSize == "l" {
 		v.WordSize = "m" // what is said of the earlier payment stands below it
 	}
-	v.Key = fmt.Sprintf("%s/%s/%s/%t", v.Look, on.ID, v.Code, v.ActivateFirst || v.Receipt != nil && v.Receipt.Again)
+	v.Key = fmt.Sprintf("%s/%s/%s/%d/%t", v.Look, on.ID, v.Code, v.Read, v.ActivateFirst || v.Receipt != nil && v.Receipt.Again)
 	return v
 }
 
@@ -212,6 +241,7 @@ func (s *Screen) verdict(v *view, on terminal.View, asking bool, l money.Languag
 	if d.Paid != nil {
 		v.When = s.earlier(*d.Paid, w)
 	}
+	v.CanAsk = on.CanAsk()
 	if d.Outcome != validate.Pay {
 		return
 	}

@@ -41,9 +41,12 @@ type words struct {
 	NoScript                 string
 
 	Pay, Next, Reprint     string
+	Ask                    string // central, for a payment that it alone can allow
 	CashAsk, CashYes       string
 	CashNo, CashTake       string
 	Identity, IdentityNext string
+	// Messages of central's.
+	FromCentre, ReadIt, ReadMore, Read, ReadFirst string
 	// A pack that is put on sale.
 	Activate, ActivateAsk        string
 	ActivateWhich, ActivateCheck string // which pack, and what to look at before
@@ -92,11 +95,12 @@ var french = words{
 	SilencePlayer: "Cet écran n'est plus à jour.",
 	NoScript:      "Cette page a besoin de JavaScript pour montrer les tickets scannés.",
 
-	Pay: "PAYER", Next: "Ticket suivant", Reprint: "RÉIMPRIMER",
+	Pay: "PAYER", Next: "Ticket suivant", Reprint: "RÉIMPRIMER", Ask: "DEMANDER AU CENTRE",
 	CashAsk: "La caisse suffit-elle ?", CashYes: "OUI, PAYER", CashNo: "NON, RETOUR",
 	CashTake: "Comptez l'argent avant de confirmer.",
 	Identity: "Identité du joueur obligatoire : ce terminal ne peut pas la relever.", IdentityNext: "Ne payez pas. Envoyez le joueur au centre de paiement.",
 
+	FromCentre: "MESSAGE DU CENTRE", ReadIt: "Lisez-le, puis appuyez sur LU.", ReadMore: "Lisez-le, puis appuyez sur LU. %d de plus à lire.", Read: "LU", ReadFirst: "Lisez ce message du centre, puis payez.",
 	Activate: "ACTIVER LE LIVRET", ActivateAsk: "ACTIVER CE LIVRET ?", ActivateWhich: "Livret %s : ses tickets seront en vente et payables.",
 	ActivateCheck: "Comparez le numéro avec celui du livret.", ActivateYes: "OUI, ACTIVER", ActivateSignOn: "Identifiez-vous, puis activez-le.",
 
@@ -133,11 +137,12 @@ var english = words{
 	SilencePlayer: "This screen is out of date.",
 	NoScript:      "This page needs JavaScript to show scanned tickets.",
 
-	Pay: "PAY", Next: "Next ticket", Reprint: "REPRINT",
+	Pay: "PAY", Next: "Next ticket", Reprint: "REPRINT", Ask: "ASK THE CENTRE",
 	CashAsk: "Is there enough in the till?", CashYes: "YES, PAY", CashNo: "NO, BACK",
 	CashTake: "Count the money before you confirm.",
 	Identity: "The player's identity is required: this terminal cannot take it.", IdentityNext: "Do not pay. Send the player to the payment centre.",
 
+	FromCentre: "MESSAGE FROM THE CENTRE", ReadIt: "Read it, then press READ.", ReadMore: "Read it, then press READ. %d more to read.", Read: "READ", ReadFirst: "Read this message from the centre, then pay.",
 	Activate: "ACTIVATE THE PACK", ActivateAsk: "ACTIVATE THIS PACK?", ActivateWhich: "Pack %s: its tickets will be on sale and can be paid.",
 	ActivateCheck: "Compare the number with the one on the pack.", ActivateYes: "YES, ACTIVATE", ActivateSignOn: "Sign on, then activate it.",
 

@@ -191,6 +191,37 @@ func (t *Terminal) tidy(ctx context.Context, touched map[string]time.Time) (next
 	return next
 }
 
+// ReleasePacks gives up the right to pay this terminal's packs with no network, by a
+// manager where operators sign on. Every other shop is then allowed to pay their tickets
+// without waiting for this terminal, and this one asks central too.
+func (t *Terminal) ReleasePacks(ctx context.Context, manager Credentials) (runs int, err error) {
+	who, err := t.approve(ctx, ApproveClosing, "release", manager)
+	if err != nil {
+		return 0, err
+	}
+	t.act.Lock()
+	defer t.act.Unlock()
+	return t.release(context.WithoutCancel(ctx), who, false)
+}
+
+func (t *Terminal) release(ctx context.Context, who string, closing bool) (int, error) {
+	runs, err := t.opt.Ledger.ReleasePacks(ctx, who, closing)
+	if err == nil {
+		t.opt.Step("released")
+		t.opt.Log.Info("packs released", "runs", runs, "operator", who)
+	}
+	return runs, err
+}
+
+// TakePacks asks central for the released packs. They are this terminal's again when the
+// feed says so.
+func (t *Terminal) TakePacks(ctx context.Context) error {
+	if _, err := t.serving(ctx); err != nil {
+		return err
+	}
+	return t.opt.Ledger.TakeBack(context.WithoutCancel(ctx))
+}
+
 // giveBack ends the intents that views have begun, if they are live. The lock of acts is held.
 func (t *Terminal) giveBack(ctx context.Context, claims ...string) {
 	for _, id := range claims {

@@ -260,3 +260,39 @@ func TestTicketOfABatchIsAllowedBesideTheOthers(t *testing.T) {
 		}
 	})
 }
+
+// TestDaysEndReleasesThePacks, where that is wanted, and the next sign-on takes them back.
+func TestDaysEndReleasesThePacks(t *testing.T) {
+	for _, wanted := range []bool{false, true} {
+		c, _ := signing(t)
+		c.releases = wanted
+		c.restart()
+		if _, err := c.SignOn(t.Context(), who("anne", "4711"), 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.SignOff(t.Context(), terminal.Credentials{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Close(t.Context(), validate.DayClosing, who("max", "9073")); err != nil {
+			t.Fatal(err)
+		}
+		if c.ledger.Released() != wanted {
+			t.Errorf("wanted %v, released %v", wanted, c.ledger.Released())
+		}
+		if _, err := c.SignOn(t.Context(), who("anne", "4711"), 0); err != nil {
+			t.Fatal(err)
+		}
+		if c.ledger.Released() {
+			t.Error("the packs are not asked for at the opening")
+		}
+		if n, err := c.ReleasePacks(t.Context(), terminal.Credentials{}); !errors.Is(err, terminal.ErrManager) || n != 0 {
+			t.Errorf("released by anybody: %v", err)
+		}
+		if n, err := c.ReleasePacks(t.Context(), who("max", "9073")); err != nil || n != 1 || !c.ledger.Released() {
+			t.Errorf("%d: %v", n, err)
+		}
+		if err := c.TakePacks(t.Context()); err != nil || c.ledger.Released() {
+			t.Errorf("%v", err)
+		}
+	}
+}

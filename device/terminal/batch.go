@@ -126,6 +126,9 @@ func (t *Terminal) PayBatch(ctx context.Context, id string, c Confirmed) (Batch,
 		return b, nil
 	}
 	operator, err := t.serving(ctx)
+	if err == nil {
+		err = t.heard(ctx)
+	}
 	if err != nil {
 		return b, err
 	}

@@ -133,6 +133,9 @@ func (t *Terminal) Pay(ctx context.Context, id string, c Confirmed) (View, error
 		return v, ErrBatch // its thresholds are those of the total
 	}
 	operator, err := t.serving(ctx)
+	if err == nil {
+		err = t.heard(ctx) // a message that must be read first
+	}
 	if err != nil {
 		return v, err
 	}

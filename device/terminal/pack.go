@@ -22,7 +22,7 @@ type Packs interface {
 
 var (
 	// ErrNoPacks means a terminal on its own: every pack that lies here is on sale.
-	ErrNoPacks = errors.New("this terminal has no central, and so no packs of its own")
+	ErrNoPacks = errors.New("this terminal has no central, and so no packs of its own and no messages")
 	// ErrNotForSale means that a pack is not one that can be put on sale here now.
 	ErrNotForSale = errors.New("the pack cannot be put on sale here")
 	errTraining   = errors.New("training is on: nothing is recorded")
@@ -107,7 +107,7 @@ func inTraining() Fault {
 }
 
 // Faults lists the faults that the counter words itself.
-func Faults() []Fault { return []Fault{inTraining()} }
+func Faults() []Fault { return []Fault{inTraining(), unreadMessage()} }
 
 // Pack is what is known of a pack, or ErrNoPacks.
 func (t *Terminal) Pack(ctx context.Context, gameCode string, pack uint32) (validate.Pack, error) {

@@ -30,7 +30,7 @@ func (t *Terminal) Run(ctx context.Context) {
 		case <-time.After(lookAgain):
 		}
 	}
-	t.release(context.WithoutCancel(ctx))
+	t.letGo(context.WithoutCancel(ctx))
 }
 
 // lookAgain is how soon the ledger is asked again with nothing having happened: a disk
@@ -170,8 +170,8 @@ func (t *Terminal) mark(ctx context.Context, r validate.Receipt, state validate.
 	return state != validate.Held
 }
 
-// release stores slips that were never begun as held, at an orderly stop.
-func (t *Terminal) release(ctx context.Context) {
+// letGo stores slips that were never begun as held, at an orderly stop.
+func (t *Terminal) letGo(ctx context.Context) {
 	waiting, err := t.opt.Ledger.Unprinted(ctx)
 	if err != nil {
 		return

@@ -151,6 +151,11 @@ func (t *Terminal) SignOn(ctx context.Context, who Credentials, float money.Amou
 	defer t.act.Unlock()
 	shift, err := t.openShift(context.WithoutCancel(ctx), s)
 	t.opt.Log.Info("sign-on", "operator", s.Operator, "shift", shift.Number, "err", err)
+	if t.opt.ReleaseAtClose {
+		if err := t.opt.Ledger.TakeBack(context.WithoutCancel(ctx)); err != nil {
+			t.opt.Log.Error("released packs are not asked for", "err", err)
+		}
+	}
 	return shift, err
 }
 
@@ -254,6 +259,11 @@ func (t *Terminal) Close(ctx context.Context, kind validate.ClosingKind, manager
 	if err == nil {
 		t.opt.Log.Info("closing", "kind", kind, "number", z.Number, "operator", who)
 		t.printClosing(z)
+		if kind == validate.DayClosing && t.opt.ReleaseAtClose {
+			if _, err := t.release(context.WithoutCancel(ctx), who, true); err != nil {
+				t.opt.Log.Error("the day is closed, its packs are not released: other shops wait for this terminal", "err", err)
+			}
+		}
 	}
 	return z, err
 }

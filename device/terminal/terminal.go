@@ -52,6 +52,10 @@ type Ledger interface {
 	Intents(ctx context.Context) ([]validate.Intent, error)
 	// IntentsChanged is closed at the next change of an intent.
 	IntentsChanged() <-chan struct{}
+	// ReleasePacks gives up all packs of this terminal until central gives them back, and
+	// tells how many runs; TakeBack asks for that.
+	ReleasePacks(ctx context.Context, operator string, closing bool) (runs int, err error)
+	TakeBack(ctx context.Context) error
 	// Unprinted lists claims in the states sending and held, oldest first.
 	Unprinted(ctx context.Context) ([]validate.Receipt, error)
 	// Mark stores how far the paper has come.
@@ -151,6 +155,7 @@ type Options struct {
 	Printer      Printer
 	Central      Central
 	Packs        Packs                // nil for a terminal that has no central
+	Messages     Messages             // nil for a terminal that has no central
 	Policy       func() policy.Policy // what is in force now; asked once per act, so that one act sees one policy
 	AcceptScaled bool                 // pay demonstration blocks
 	Operator     string               // who pays where nobody signs on
@@ -165,6 +170,9 @@ type Options struct {
 	LedgerFault func(error) *Fault
 	// Clock words what is wrong with the device's clock now, nil for nothing.
 	Clock func() *Fault
+	// ReleaseAtClose gives this terminal's packs up with each Z of a day, so that other
+	// shops can pay their tickets over night. The next sign-on takes them back.
+	ReleaseAtClose bool
 	// Limits words what is wrong with the signed policies now, nil for nothing.
 	Limits func() *Fault
 	// Step, when set, is called after each durable or visible step of a claim, with its
@@ -208,6 +216,8 @@ type State struct {
 	Paper   *Fault                 // what the printer will soon need, nil for nothing; it stops no payment
 	Board   []Fault                // of lamps, drawer, switches and buttons, the worst first; they stop no payment
 	Reprint []validate.EntryNumber // payments whose slip may not have come out, newest first
+
+	Messages []validate.Message // of central's that wait to be read, mandatory ones first
 
 	SignOn   bool     // somebody must be signed on before anything is paid
 	Session  *Session // who is signed on, nil for nobody or no sign-on
@@ -309,10 +319,10 @@ func (t *Terminal) refresh(ctx context.Context) {
 	} else {
 		t.say("nothing can be paid", nil)
 	}
-	reprint := t.unsureSlips(ctx)
+	reprint, waiting := t.unsureSlips(ctx), t.messages(ctx)
 	ready, soon, clock, limits := t.opt.Printer.Ready(), t.opt.Printer.Warning(), t.opt.Clock(), t.opt.Limits()
 	t.change(func(s *State) {
-		s.Unsent, s.Ledger, s.Clock, s.Limits, s.Printer, s.Paper, s.Reprint = unsent, trouble, clock, limits, ready, soon, reprint
+		s.Unsent, s.Ledger, s.Clock, s.Limits, s.Printer, s.Paper, s.Reprint, s.Messages = unsent, trouble, clock, limits, ready, soon, reprint, waiting
 	})
 }
 

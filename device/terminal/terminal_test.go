@@ -30,9 +30,11 @@ type counter struct {
 	limits  policy.Policy // in force now
 	asked   int           // how often it was asked
 
+	releases bool                   // with the day's end
 	staff    *terminaltest.Staff    // nil for none
 	register *terminaltest.Register // nil for none
 	packs    *terminaltest.Packs    // nil for none
+	messages *terminaltest.Messages // nil for none
 
 	mu      sync.Mutex
 	steps   []string
@@ -56,7 +58,7 @@ func (c *counter) restart() {
 	opt := terminal.Options{Name: "T-1", Shelf: c.shelf, Ledger: c.ledger, Printer: c.printer, Central: c.central, Currency: "EUR",
 		Policy: func() policy.Policy { c.asked++; return c.limits },
 		Now:    func() time.Time { return noon }, Trusted: func() time.Time { return noon },
-		Log: slog.New(slog.NewTextHandler(c.log, nil)), Operator: "marie",
+		Log: slog.New(slog.NewTextHandler(c.log, nil)), Operator: "marie", ReleaseAtClose: c.releases,
 		Step: func(s string) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -72,6 +74,9 @@ func (c *counter) restart() {
 	}
 	if c.packs != nil {
 		opt.Packs = c.packs
+	}
+	if c.messages != nil {
+		opt.Messages = c.messages
 	}
 	c.Terminal = terminal.New(opt)
 }

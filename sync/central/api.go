@@ -74,6 +74,7 @@ func (c *Central) API() http.Handler {
 	mux.HandleFunc("POST "+wire.PathIdentities, c.known(c.serveIdentities))
 	mux.HandleFunc("POST "+wire.PathClaim, c.known(c.serveClaim))
 	mux.HandleFunc("POST "+wire.PathHolds, c.known(c.serveHolds))
+	mux.HandleFunc("POST "+wire.PathTake, c.known(c.serveTake))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, wireError(wire.KindNotFound, "no such request: this program knows protocol %d", wire.Protocol))
 	})

@@ -4,8 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"flag"
 	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +28,9 @@ const (
 	ingestTerminals = 8
 	ingestBatch     = 50 // claims of an upload
 )
+
+// present is how many claims of other terminals the tables hold before a measurement begins.
+var present = flag.Int("present", 0, "claims that are in central's tables before the benchmark of uploads")
 
 // BenchmarkIngest is uploads of 50 claims from 8 terminals at once, with everything
 // proven and durable, on either store; beside each, in the same run, the bare insert of as
@@ -50,7 +59,8 @@ func BenchmarkIngest(b *testing.B) {
 		return url
 	}
 	b.Run("postgres", func(b *testing.B) { ingest(b, database(b)) })
-	b.Run("postgres-bare", func(b *testing.B) { barePostgres(b, database(b)) })
+	b.Run("postgres-copy", func(b *testing.B) { barePostgres(b, database(b)) })
+	b.Run("postgres-pgbench", func(b *testing.B) { pgbench(b, database(b)) })
 }
 
 // ingest makes b.N uploads, as many from each terminal, of tickets that are all credited.
@@ -72,6 +82,8 @@ func ingest(b *testing.B, database string) {
 			uploads[i] = append(uploads[i], d.upload(b, n-ingestBatch+1, n))
 		}
 	}
+	before := w.count(b, "SELECT count(*) FROM claims")
+	preload(b, w, database != "", *present)
 	b.ResetTimer()
 	var group sync.WaitGroup
 	for i, d := range devices {
@@ -85,9 +97,65 @@ func ingest(b *testing.B, database string) {
 	}
 	group.Wait()
 	b.ReportMetric(float64(b.N*ingestBatch)/b.Elapsed().Seconds(), "claims/s")
-	if n := w.count(b, "SELECT count(*) FROM claims"); n != b.N*ingestBatch {
+	if n := w.count(b, "SELECT count(*) FROM claims") - before - *present; n != b.N*ingestBatch {
 		b.Fatalf("%d claims credited of %d", n, b.N*ingestBatch)
 	}
+}
+
+// preload fills the tables with claims of 30 000 other terminals in 40 other blocks.
+func preload(b *testing.B, w *world, postgres bool, n int) {
+	series, block, line, hash := `WITH RECURSIVE s(i) AS (SELECT %d UNION ALL SELECT i + 1 FROM s WHERE i < %d)`, `unhex(printf('%032x', i % 40))`, fmt.Sprintf(`CAST(printf('%%.*c', %d, 'x') AS BLOB)`, bareLine), `zeroblob(32)`
+	if postgres {
+		series, block, line, hash = `WITH s(i) AS (SELECT generate_series(%d, %d))`, `decode(lpad(to_hex(i % 40), 32, '0'), 'hex')`, fmt.Sprintf(`convert_to(repeat('x', %d), 'UTF8')`, bareLine), `decode(repeat('0', 64), 'hex')`
+	}
+	const run = 250_000
+	for from := 0; from < n; from += run {
+		rows := fmt.Sprintf(series, from, min(from+run, n)-1)
+		w.exec(b, `INSERT INTO entries(terminal, epoch, seq, kind, line, hash, received) `+rows+` SELECT 'P-' || (i % 30000), 1, 1 + i / 30000, 'claim', `+line+`, `+hash+`, '2026-11-30T12:00:00.000Z' FROM s`)
+		w.exec(b, `INSERT INTO claims(block_id, pack, ticket, round, claim, terminal, epoch, seq, tier, amount_minor, currency, operator, paid, received) `+rows+
+			` SELECT `+block+`, i / 2400, i / 40 % 60, 0, '0123456789abcdef0123456789abcdef', 'P-' || (i % 30000), 1, 1 + i / 30000, 8, 2000, 'EUR', 'marie', '2026-11-30T12:00:00.000Z', '2026-11-30T12:00:00.000Z' FROM s`)
+	}
+}
+
+// pgbench inserts single rows, a commit each, over as many connections as there are
+// terminals: what a server gets that takes each claim by itself and proves nothing.
+func pgbench(b *testing.B, database string) {
+	program, err := pgtest.Program("pgbench")
+	if err != nil {
+		b.Skip(err)
+	}
+	barePostgresTable(b, database)
+	script := filepath.Join(b.TempDir(), "insert.sql")
+	text := fmt.Sprintf("\\set n random(1, 9000000000000000)\nINSERT INTO bare VALUES ('T-' || :client_id, :n, convert_to(repeat('x', %d), 'UTF8'));\n", bareLine)
+	if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	each := max(1, b.N*ingestBatch/ingestTerminals/10) // a tenth of the claims is enough for a rate
+	at, err := url.Parse(database)
+	if err != nil {
+		b.Fatal(err)
+	}
+	query := at.Query()
+	schema := query.Get("search_path") // which libpq takes as an option alone
+	query.Del("search_path")
+	at.RawQuery = query.Encode()
+	b.ResetTimer()
+	run := exec.CommandContext(b.Context(), program, "--no-vacuum", "--file", script, "--protocol", "prepared", "--client", strconv.Itoa(ingestTerminals), "--jobs", "2",
+		"--transactions", strconv.Itoa(each), at.String())
+	run.Env = append(os.Environ(), "PGOPTIONS=-c search_path="+schema)
+	out, err := run.CombinedOutput()
+	if err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	tps := regexp.MustCompile(`tps = ([0-9.]+)`).FindSubmatch(out)
+	if tps == nil {
+		b.Fatalf("%s", out)
+	}
+	rate, err := strconv.ParseFloat(string(tps[1]), 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(rate, "claims/s")
 }
 
 const bareLine = 600 // bytes of a claim's entry
@@ -127,17 +195,22 @@ func bareSQLite(b *testing.B, path string) {
 	b.ReportMetric(float64(b.N*ingestBatch)/b.Elapsed().Seconds(), "claims/s")
 }
 
-// barePostgres copies batches over as many connections as there are terminals.
-func barePostgres(b *testing.B, database string) {
+func barePostgresTable(b *testing.B, database string) {
 	ctx := b.Context()
 	setup, err := pgx.Connect(ctx, database)
-	if err == nil {
-		_, err = setup.Exec(ctx, "CREATE TABLE bare(terminal TEXT, seq BIGINT, line BYTEA, PRIMARY KEY(terminal, seq))")
-	}
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer setup.Close(ctx)
+	_, err = setup.Exec(ctx, "CREATE TABLE bare(terminal TEXT, seq BIGINT, line BYTEA, PRIMARY KEY(terminal, seq))")
+	if err := errors.Join(err, setup.Close(ctx)); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// barePostgres copies batches over as many connections as there are terminals.
+func barePostgres(b *testing.B, database string) {
+	ctx := b.Context()
+	barePostgresTable(b, database)
 	var next atomic.Int64
 	var group sync.WaitGroup
 	b.ResetTimer()

@@ -24,13 +24,22 @@ const (
 // to give way where nobody has.
 func (x *asked) owner(ctx context.Context, r right) (wire.ClaimAnswer, error) {
 	approved := wire.ClaimAnswer{State: wire.ClaimApproved}
+	held, err := packRightOf(ctx, x.tx, packKey{x.q.Block, x.q.Pack}, r.epoch)
+	switch {
+	case err != nil:
+		return approved, err
+	case held.kind == rightForced:
+		return wire.ClaimAnswer{State: wire.ClaimPending, Why: wire.WhyOwnerSilent, Text: "the pack was taken from terminal " + held.holder + ", whose journal is awaited"}, nil
+	case held.kind != "":
+		return approved, nil // nobody pays it without central
+	}
 	if r.owner == x.who.name {
 		return approved, nil // it has an intent, beside which it pays the ticket in no other way
 	}
 	q := x.q
 	var state, at string
 	var paid, head validate.EntryNumber
-	err := x.tx.QueryRowContext(ctx, "SELECT state, paid_epoch, paid_seq, paid_at FROM holds WHERE block_id = $1 AND pack = $2 AND ticket = $3 AND epoch = $4",
+	err = x.tx.QueryRowContext(ctx, "SELECT state, paid_epoch, paid_seq, paid_at FROM holds WHERE block_id = $1 AND pack = $2 AND ticket = $3 AND epoch = $4",
 		q.Block[:], q.Pack, q.Ticket, r.epoch).Scan(&state, &paid.Epoch, &paid.Seq, &at)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):

@@ -264,10 +264,8 @@ func (in *intake) store(ctx context.Context, lines []line) error {
 			return err
 		}
 	}
-	for _, l := range fresh {
-		if err := in.judge(ctx, l); err != nil {
-			return fmt.Errorf("entry %d-%d: %w", in.epoch, l.seq, err)
-		}
+	if err := in.judge(ctx, fresh); err != nil {
+		return err
 	}
 	last := lines[len(lines)-1]
 	if len(fresh) == 0 {
@@ -318,7 +316,7 @@ func (in *intake) answer(ctx context.Context, u wire.Upload) (acked string, exce
 		if acked, err = in.c.signAck(in.who.name, u.To, in.c.opt.Now()); err != nil {
 			return "", nil, err
 		}
-		if _, err := in.tx.ExecContext(ctx, "INSERT INTO acks(terminal, epoch, seq, note) VALUES($1, $2, $3, $4)", in.who.name, u.Epoch, u.To.Seq, acked); err != nil {
+		if _, err := in.tx.ExecContext(ctx, "INSERT INTO acks(terminal, epoch, seq, note, signature) VALUES($1, $2, $3, $4, $5)", in.who.name, u.Epoch, u.To.Seq, acked, u.Signature); err != nil {
 			return "", nil, err
 		}
 	} else if err != nil {

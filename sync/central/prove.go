@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 
 	"grattoir/sync/ledger"
 	"grattoir/sync/wire"
@@ -138,10 +139,14 @@ func unreadable(e ledger.Entry) string {
 		_, err = e.Archive()
 	case ledger.KindAuditHeads:
 		_, err = e.AuditHeads()
+	case ledger.KindRelease:
+		_, err = e.Release()
 	case ledger.KindPackActivated:
 		_, err = e.PackActivated()
 	case ledger.KindPackSettled:
 		_, err = e.PackSettled()
+	case ledger.KindMessageRead:
+		_, err = e.MessageRead()
 	case ledger.KindCarriedLine:
 		_, err = e.CarriedBody()
 	default:
@@ -183,40 +188,101 @@ func (p proof) compare(tier int, h manifest.Header) proof {
 	return p
 }
 
-// judge credits a proven claim or keeps the entry as a conflict, and tells the pack's
-// owner of a ticket that another terminal paid. Reasons win in this order: unproven,
-// wrong prize, double claim, no right.
-func (in *intake) judge(ctx context.Context, l line) error {
-	p := l.proof
-	if !p.isClaim {
-		switch {
-		case p.kind != "":
-			return in.conflict(ctx, l, p)
-		case l.entry.Kind == ledger.KindReversal:
-			return in.reversal(ctx, l)
-		case l.entry.Kind == ledger.KindPackActivated:
-			return in.activated(ctx, l)
+// judge goes through new lines in their order. Claims that lie together are credited
+// together: a round trip for each would take most of an upload's time.
+func (in *intake) judge(ctx context.Context, lines []line) error {
+	for len(lines) > 0 {
+		n := 0
+		for n < min(len(lines), entriesAtOnce) && lines[n].proof.isClaim {
+			n++
 		}
-		return nil
+		var err error
+		if n > 0 {
+			err = in.judgeClaims(ctx, lines[:n])
+		} else {
+			n, err = 1, in.judgeOther(ctx, lines[0])
+		}
+		if err != nil {
+			return fmt.Errorf("entry %d-%d or after it: %w", in.epoch, lines[0].seq, err)
+		}
+		lines = lines[n:]
 	}
-	right, err := in.right(ctx, p.claim)
+	return nil
+}
+
+// judgeOther takes an entry that is no claim.
+func (in *intake) judgeOther(ctx context.Context, l line) error {
+	switch {
+	case l.proof.kind != "":
+		return in.conflict(ctx, l, l.proof)
+	case l.entry.Kind == ledger.KindReversal:
+		return in.reversal(ctx, l)
+	case l.entry.Kind == ledger.KindRelease:
+		return in.release(ctx, l)
+	case l.entry.Kind == ledger.KindPackActivated:
+		return in.activated(ctx, l)
+	case l.entry.Kind == ledger.KindMessageRead:
+		return in.messageRead(ctx, l)
+	}
+	return nil
+}
+
+// judgeClaims credits the proven claims of a run, keeps every other entry as a conflict,
+// and tells the pack's owner of a ticket that another terminal paid. Reasons win in this
+// order: unproven, wrong prize, double claim, no right.
+func (in *intake) judgeClaims(ctx context.Context, run []line) error {
+	judged := make([]proof, len(run))
+	var allowed []line
+	for i, l := range run {
+		r, err := in.right(ctx, l.proof.claim)
+		if err != nil {
+			return err
+		}
+		if judged[i] = l.proof; l.proof.kind != "" {
+			continue
+		}
+		if judged[i], err = in.allowed(ctx, l.proof, r); err != nil {
+			return err
+		}
+		if judged[i].kind == "" {
+			allowed = append(allowed, l)
+		}
+	}
+	credited, err := in.credit(ctx, allowed)
 	if err != nil {
 		return err
 	}
-	if p.kind == "" {
-		if p, err = in.credit(ctx, l, right); err != nil {
+	for i, l := range run {
+		p := judged[i]
+		if l.proof.kind == "" && !credited[l.seq] {
+			if p, err = in.standing(ctx, p); err != nil {
+				return err
+			}
+		}
+		if err := in.settle(ctx, l, p); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// settle keeps a claim that is not credited as a conflict. Of one that was scratched, and
+// so only of a ticket that was really in somebody's hands, the pack's owner is told: a claim
+// made up must not stop its owner paying it.
+func (in *intake) settle(ctx context.Context, l line, p proof) error {
 	if p.kind != "" {
-		err = in.conflict(ctx, l, p)
+		if err := in.conflict(ctx, l, p); err != nil {
+			return err
+		}
 	}
-	if err != nil || !p.opened || right.owner == "" || right.owner == in.who.name {
-		return err
+	c := p.claim
+	owner := in.rights[packKey{c.Block, c.Pack}].owner
+	if !p.opened || owner == "" || owner == in.who.name {
+		return nil
 	}
-	// Only a scratched ticket is told of: a claim made up must not stop its owner paying it.
-	in.newest, err = addFeed(ctx, in.tx, right.owner, in.now, wire.FeedItem{Kind: wire.FeedPaid, Paid: &wire.PaidItem{Block: p.claim.Block, Pack: p.claim.Pack,
-		Ticket: p.claim.Ticket, Terminal: in.who.name, Number: validate.EntryNumber{Epoch: in.epoch, Seq: l.seq}.String(), At: in.paidAt(l)}})
+	var err error
+	in.newest, err = addFeed(ctx, in.tx, owner, in.now, wire.FeedItem{Kind: wire.FeedPaid, Paid: &wire.PaidItem{Block: c.Block, Pack: c.Pack,
+		Ticket: c.Ticket, Terminal: in.who.name, Number: validate.EntryNumber{Epoch: in.epoch, Seq: l.seq}.String(), At: in.paidAt(l)}})
 	return err
 }
 
@@ -235,6 +301,7 @@ type right struct {
 	epoch   int64
 	sold    bool                  // the pack was activated, whatever became of it since
 	granted map[ticketRound]grant // tickets that one claim alone may pay
+	held    packRight             // zero while the owner pays with no network
 }
 
 // packKey names a pack.
@@ -250,41 +317,73 @@ func (in *intake) right(ctx context.Context, c ledger.ClaimBody) (right, error) 
 		return r, nil
 	}
 	var r right
-	err := in.tx.QueryRowContext(ctx, "SELECT owner, epoch, activated <> '' FROM packs WHERE block_id = $1 AND pack = $2", c.Block[:], c.Pack).Scan(&r.owner, &r.epoch, &r.sold)
+	var reserved bool
+	err := in.tx.QueryRowContext(ctx, `SELECT p.owner, p.epoch, p.activated <> '', coalesce(r.kind, ''), coalesce(r.holder, ''), coalesce(r.holder_epoch, 0),
+		EXISTS (SELECT 1 FROM reservations v WHERE v.block_id = p.block_id AND v.pack = p.pack)
+		FROM packs p LEFT JOIN pack_rights r ON r.block_id = p.block_id AND r.pack = p.pack AND r.epoch = p.epoch WHERE p.block_id = $1 AND p.pack = $2`,
+		c.Block[:], c.Pack).Scan(&r.owner, &r.epoch, &r.sold, &r.held.kind, &r.held.holder, &r.held.epoch, &reserved)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return r, err
 	}
 	// An upload of the owner and a grant of its tickets hold the owner's row, so that this
 	// stays true until the end of either.
-	if r.granted, err = grants(ctx, in.tx, key); err != nil {
-		return r, err
+	if reserved {
+		if r.granted, err = grants(ctx, in.tx, key); err != nil {
+			return r, err
+		}
 	}
 	in.rights[key] = r
 	return r, nil
 }
 
-// credit makes a proven claim the accepted one of its ticket and round, if it has a right
-// and is the first. Which is first the table's key decides.
-func (in *intake) credit(ctx context.Context, l line, r right) (proof, error) {
-	p, err := in.allowed(ctx, l.proof, r)
+// credit makes proven claims the accepted ones of their tickets and rounds, where they are
+// the first: the table's key decides. It gives the numbers of those that are.
+func (in *intake) credit(ctx context.Context, run []line) (map[int64]bool, error) {
+	credited := map[int64]bool{}
+	if len(run) == 0 {
+		return credited, nil
+	}
+	statement := strings.Builder{}
+	statement.WriteString("INSERT INTO claims(terminal, epoch, received, block_id, pack, ticket, round, claim, seq, tier, amount_minor, currency, operator, paid) VALUES")
+	args := []any{in.who.name, in.epoch, in.now}
+	for i, l := range run {
+		if i > 0 {
+			statement.WriteString(", ")
+		}
+		statement.WriteString("($1, $2, $3")
+		c := l.proof.claim
+		for _, value := range []any{c.Block[:], c.Pack, c.Ticket, c.Round, plain(c.Claim), l.seq, c.Tier, c.AmountMinor, plain(c.Currency), plain(c.Operator), plain(l.proof.at)} {
+			args = append(args, value)
+			fmt.Fprintf(&statement, ", $%d", len(args))
+		}
+		statement.WriteString(")")
+	}
+	statement.WriteString(" ON CONFLICT(block_id, pack, ticket, round) DO NOTHING RETURNING seq, block_id, pack")
+	rows, err := in.tx.QueryContext(ctx, statement.String(), args...)
 	if err != nil {
-		return p, err
+		return nil, err
 	}
-	c := p.claim
-	if p.kind == "" {
-		err := once(in.tx.ExecContext(ctx, `INSERT INTO claims(block_id, pack, ticket, round, claim, terminal, epoch, seq, tier, amount_minor, currency, operator, paid, received)
-			VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT(block_id, pack, ticket, round) DO NOTHING`, c.Block[:], c.Pack, c.Ticket, c.Round,
-			plain(c.Claim), in.who.name, in.epoch, l.seq, c.Tier, c.AmountMinor, plain(c.Currency), plain(c.Operator), plain(p.at), in.now))
-		if err == nil {
-			in.paid[packKey{c.Block, c.Pack}] = true
+	defer rows.Close()
+	for rows.Next() {
+		var seq int64
+		var key packKey
+		var block []byte
+		if err := rows.Scan(&seq, &block, &key.pack); err != nil {
+			return nil, err
 		}
-		if !errors.Is(err, errAgain) {
-			return p, err
-		}
+		copy(key.block[:], block)
+		credited[seq], in.paid[key] = true, true
 	}
+	return credited, rows.Err()
+}
+
+// standing says why a proven claim was not credited: another one stands, or what allowed
+// has found.
+func (in *intake) standing(ctx context.Context, p proof) (proof, error) {
 	var terminal string
 	var number validate.EntryNumber
-	err = in.tx.QueryRowContext(ctx, "SELECT terminal, epoch, seq FROM claims WHERE block_id = $1 AND pack = $2 AND ticket = $3 AND round = $4",
+	c := p.claim
+	err := in.tx.QueryRowContext(ctx, "SELECT terminal, epoch, seq FROM claims WHERE block_id = $1 AND pack = $2 AND ticket = $3 AND round = $4",
 		c.Block[:], c.Pack, c.Ticket, c.Round).Scan(&terminal, &number.Epoch, &number.Seq)
 	switch {
 	case err == nil:
@@ -314,12 +413,16 @@ func (in *intake) allowed(ctx context.Context, p proof, r right) (proof, error) 
 		return p.against(wire.NoRight, "round %d, and no reversal of this ticket's round %d was accepted", c.Round, c.Round-1), nil
 	case c.Round > 0:
 		return p.against(wire.NoRight, "round %d is paid by central's word only, and this claim has none", c.Round), nil
+	case r.held.kind == rightForced && r.held.holder == in.who.name && r.held.epoch == c.OwnerEpoch:
+		return p, nil // nobody else could pay it since; the pack waits for this very journal
 	case r.owner == "":
 		return p.against(wire.NoRight, "pack %d was delivered to nobody", c.Pack), nil
 	case r.owner != in.who.name:
 		return p.against(wire.NoRight, "pack %d is owned by %s", c.Pack, r.owner), nil
 	case r.epoch != c.OwnerEpoch:
 		return p.against(wire.NoRight, "pack %d is at owner epoch %d, the claim is of %d", c.Pack, r.epoch, c.OwnerEpoch), nil
+	case r.held.kind != "":
+		return p.against(wire.NoRight, "pack %d is paid by central's word only (%s)", c.Pack, r.held.kind), nil
 	case !r.sold:
 		return p.against(wire.NoRight, "pack %d was never activated", c.Pack), nil
 	}
@@ -335,5 +438,18 @@ func (in *intake) conflict(ctx context.Context, l line, p proof) error {
 	}
 	_, err := in.tx.ExecContext(ctx, `INSERT INTO conflicts(terminal, epoch, seq, kind, text, block_id, pack, ticket, round, amount_minor, currency, line, received)
 		VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`, in.who.name, in.epoch, l.seq, p.kind, plain(p.text), block, pack, number, round, amount, plain(p.claim.Currency), l.text, in.now)
+	if err != nil {
+		return err
+	}
+	in.newest, err = addFeed(ctx, in.tx, in.who.name, in.now, wire.FeedItem{Kind: wire.FeedException,
+		Exception: &wire.ExceptionItem{Epoch: in.epoch, Seq: l.seq, Kind: p.kind, Text: clipped(plain(p.text))}})
 	return err
+}
+
+// clipped is a text of at most wire.MaxReason bytes.
+func clipped(text string) string {
+	if len(text) <= wire.MaxReason {
+		return text
+	}
+	return strings.ToValidUTF8(text[:wire.MaxReason-3], "") + "..."
 }

@@ -147,6 +147,7 @@ const (
 	snapshotsIssued counter = "snapshots" // held by every act that changes what a snapshot lists
 	identityAsked   counter = "identity_requests"
 	identityActs    counter = "identity_audit"
+	messagesSent    counter = "messages"
 	revoked         counter = "revocations"
 )
 

@@ -50,10 +50,11 @@ type Terminal struct {
 	SkewMS      *int64        `json:"skew_ms,omitempty"` // device clock minus central's
 	DiskFree    int64         `json:"disk_free"`         // bytes
 	Faults      []string      `json:"faults"`
+	Stopped     string        `json:"stopped"` // why it may not pay, "" while it may; see StopPayments
 }
 
 const terminalColumns = `name, state, reason, frozen, frozen_at, recover_epoch, region, added, enrolled, cert_serial, cert_expires, contact, program, ack_epoch, ack_seq, ack_hash,
-	head_epoch, head_seq, head_hash, snapshot, feed, unsent, skew_ms, disk_free, faults`
+	head_epoch, head_seq, head_hash, snapshot, feed, unsent, skew_ms, disk_free, faults, stopped`
 
 type scanner interface{ Scan(...any) error }
 
@@ -61,7 +62,7 @@ func scanTerminal(row scanner) (Terminal, error) {
 	var t Terminal
 	var added, enrolled, expires, contact, frozen, faults string
 	err := row.Scan(&t.Name, &t.State, &t.Reason, &t.Frozen, &frozen, &t.Recover, &t.Region, &added, &enrolled, &t.CertSerial, &expires, &contact, &t.Program, &t.Acked.Epoch, &t.Acked.Seq, &t.Acked.Hash,
-		&t.Head.Epoch, &t.Head.Seq, &t.Head.Hash, &t.Snapshot, &t.Feed, &t.Unsent, &t.SkewMS, &t.DiskFree, &faults)
+		&t.Head.Epoch, &t.Head.Seq, &t.Head.Hash, &t.Snapshot, &t.Feed, &t.Unsent, &t.SkewMS, &t.DiskFree, &faults, &t.Stopped)
 	if err != nil {
 		return t, err
 	}

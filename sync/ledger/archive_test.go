@@ -213,7 +213,10 @@ func TestNoChangedByteOfAnArchivePasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	step := 1 + len(honest)/1000 // a thousand places
+	step := 1 + len(honest)/300 // places
+	if os.Getenv("GRATTOIR_SOAK") != "" {
+		step = 1
+	}
 	for at := 0; at < len(honest); at += step {
 		changed := bytes.Clone(honest)
 		changed[at] ^= 1

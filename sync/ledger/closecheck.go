@@ -16,6 +16,7 @@ type closeChecker struct {
 	books     *books
 	closings  int64
 	reversals int64
+	rights    bool // the file has tables of who may pay
 }
 
 // newCloseChecker makes one for a file of a schema version, or with a nil q for lines
@@ -24,7 +25,7 @@ func newCloseChecker(q querier, version int) *closeChecker {
 	if version < 3 {
 		q = nil // before there were closings
 	}
-	return &closeChecker{q: q, books: newBooks()}
+	return &closeChecker{q: q, books: newBooks(), rights: version >= 4}
 }
 
 // entry takes the next entry of the journal.
@@ -44,10 +45,14 @@ func (k *closeChecker) entry(ctx context.Context, e Entry) error {
 		_, err = e.Archive()
 	case KindAuditHeads:
 		_, err = e.AuditHeads()
+	case KindRelease:
+		err = k.release(ctx, e)
 	case KindPackActivated:
 		_, err = e.PackActivated()
 	case KindPackSettled:
 		_, err = e.PackSettled()
+	case KindMessageRead:
+		_, err = e.MessageRead()
 	}
 	if err != nil {
 		return err

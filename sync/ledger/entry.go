@@ -32,9 +32,11 @@ const (
 	KindBlocks         Kind = "blocks"          // what blocks are called, BlocksBody
 	KindClosing        Kind = "closing"         // a Z, validate.ClosingFacts
 	KindArchive        Kind = "archive"         // an archive was made, ArchiveBody
+	KindRelease        Kind = "release"         // packs are given up, ReleaseBody
 	KindAuditHeads     Kind = "audit-heads"     // how far the audits beside the ledger have come, AuditHeadsBody
 	KindPackActivated  Kind = "pack-activated"  // a pack was put on sale at the shop, PackActivatedBody
 	KindPackSettled    Kind = "pack-settled"    // central has settled packs of this terminal, PackSettledBody
+	KindMessageRead    Kind = "message-read"    // somebody has read a message of central's, MessageReadBody
 	KindCarriedClaim   Kind = "carried-claim"   // a payment that central never got in an earlier epoch, CarriedBody
 	KindCarriedLine    Kind = "carried-line"    // another such entry, kept and counted for nothing, CarriedBody
 )

@@ -21,7 +21,7 @@ var packLifeTables = []string{
 		PRIMARY KEY(game, emission, block)) STRICT, WITHOUT ROWID`,
 	`CREATE TABLE messages(number INTEGER PRIMARY KEY, mandatory INTEGER NOT NULL, valid_from TEXT NOT NULL, valid_to TEXT NOT NULL, fr TEXT NOT NULL, en TEXT NOT NULL,
 		read_at TEXT NOT NULL DEFAULT '', reader TEXT NOT NULL DEFAULT '') STRICT`,
-	`CREATE TABLE exceptions(epoch INTEGER NOT NULL, seq INTEGER NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL, heard TEXT NOT NULL,
+	`CREATE TABLE exceptions(epoch INTEGER NOT NULL, seq INTEGER NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL, settled TEXT NOT NULL, heard TEXT NOT NULL,
 		PRIMARY KEY(epoch, seq)) STRICT, WITHOUT ROWID`,
 }
 

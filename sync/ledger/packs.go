@@ -70,6 +70,9 @@ func (w *writing) applyItem(ctx context.Context, item wire.FeedItem) error {
 		if item.Pack == nil || item.Pack.Last < item.Pack.First || item.Pack.GameCode == "" || len(item.Pack.GameCode) > 16 || len(item.Pack.Owner) > 64 {
 			return fmt.Errorf("%w: no whole run of packs", ErrFeed)
 		}
+		if err := w.moved(ctx, *item.Pack); err != nil {
+			return err
+		}
 		if err := setPacks(ctx, w.tx, *item.Pack); err != nil {
 			return err
 		}
@@ -94,6 +97,21 @@ func (w *writing) applyItem(ctx context.Context, item wire.FeedItem) error {
 			return fmt.Errorf("%w: no tickets", ErrFeed)
 		}
 		return w.setTickets(ctx, *item.Tickets)
+	case wire.FeedSuspension:
+		if item.Suspension == nil {
+			return fmt.Errorf("%w: no suspension", ErrFeed)
+		}
+		return w.setSuspension(ctx, *item.Suspension)
+	case wire.FeedMessage:
+		if item.Message == nil {
+			return fmt.Errorf("%w: no message", ErrFeed)
+		}
+		return w.setMessage(ctx, *item.Message)
+	case wire.FeedException:
+		if item.Exception == nil {
+			return fmt.Errorf("%w: no exception", ErrFeed)
+		}
+		return w.setException(ctx, *item.Exception)
 	}
 	return nil // of a later central
 }
@@ -200,16 +218,24 @@ func (l *Ledger) packOf(ctx context.Context, q querier, gameCode string, pack ui
 // OwnPacks are the runs of packs that this terminal owns, in whatever state, by game code
 // and first pack.
 func (l *Ledger) OwnPacks(ctx context.Context) ([]wire.PackItem, error) {
-	rows, err := l.read.QueryContext(ctx, "SELECT game_code, first, last, state, owner, epoch FROM packs WHERE owner = ? ORDER BY game_code, first", l.opt.Terminal)
+	list, err := packRuns(ctx, l.read, "owner = ?", l.opt.Terminal)
 	if err != nil {
 		return nil, fmt.Errorf("this terminal's packs: %w", err)
+	}
+	return list, nil
+}
+
+func packRuns(ctx context.Context, q querier, where string, args ...any) ([]wire.PackItem, error) {
+	rows, err := q.QueryContext(ctx, "SELECT game_code, first, last, state, owner, epoch FROM packs WHERE "+where+" ORDER BY game_code, first", args...)
+	if err != nil {
+		return nil, err
 	}
 	defer rows.Close()
 	var list []wire.PackItem
 	for rows.Next() {
 		var p wire.PackItem
 		if err := rows.Scan(&p.GameCode, &p.First, &p.Last, &p.State, &p.Owner, &p.Epoch); err != nil {
-			return nil, fmt.Errorf("this terminal's packs: %w", err)
+			return nil, err
 		}
 		list = append(list, p)
 	}

@@ -43,17 +43,22 @@ var rightsTables = []string{
 	// Runs of packs that this terminal gave back at an owner epoch, with the entry that says so.
 	`CREATE TABLE releases(game_code TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL CHECK(last >= first), owner_epoch INTEGER NOT NULL,
 		epoch INTEGER NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY(game_code, first, owner_epoch), FOREIGN KEY(epoch, seq) REFERENCES entries(epoch, seq)) STRICT, WITHOUT ROWID`,
+	`CREATE TRIGGER releases_kept BEFORE DELETE ON releases BEGIN SELECT raise(ABORT, 'releases are never removed'); END`,
+	// Whether released packs are wanted again.
+	`CREATE TABLE wishes(one INTEGER PRIMARY KEY CHECK(one = 1), take INTEGER NOT NULL) STRICT`,
+	`INSERT INTO wishes(one, take) VALUES(1, 0)`,
 }
 
 // right is nil when a claim may be recorded by its right. It counts on the rules above
 // alone: whose the pack is the counter has asked, and central judges it by the owner
 // epoch in the claim.
 func (w *writing) right(ctx context.Context, c validate.Claim) error {
-	var held, meant, approved bool
+	var held, meant, approved, released bool
 	err := w.tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM holds WHERE block = ?1 AND pack = ?2 AND ticket = ?3),
 		EXISTS (SELECT 1 FROM intents WHERE block = ?1 AND pack = ?2 AND ticket = ?3 AND claim <> ?4 AND state IN ('asking', 'approved', 'returning')),
-		EXISTS (SELECT 1 FROM intents WHERE block = ?1 AND pack = ?2 AND ticket = ?3 AND claim = ?4 AND round = ?5 AND state = 'approved')`,
-		c.Ticket.Block[:], c.Ticket.Pack, c.Ticket.Number, c.ID, c.Round).Scan(&held, &meant, &approved)
+		EXISTS (SELECT 1 FROM intents WHERE block = ?1 AND pack = ?2 AND ticket = ?3 AND claim = ?4 AND round = ?5 AND state = 'approved'),
+		EXISTS (SELECT 1 FROM releases WHERE game_code = ?6 AND first <= ?2 AND last >= ?2 AND owner_epoch >= ?7)`,
+		c.Ticket.Block[:], c.Ticket.Pack, c.Ticket.Number, c.ID, c.Round, c.Slip.GameCode, c.OwnerEpoch).Scan(&held, &meant, &approved, &released)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrNotWritable, w.l.seen(err))
@@ -63,6 +68,8 @@ func (w *writing) right(ctx context.Context, c validate.Claim) error {
 		return nil
 	case c.Round > 0:
 		return fmt.Errorf("%w: round %d is paid by central's word only", ErrRight, c.Round)
+	case released:
+		return fmt.Errorf("%w: pack %d was released at owner epoch %d", ErrRight, c.Ticket.Pack, c.OwnerEpoch)
 	case held:
 		return fmt.Errorf("%w: central holds it", ErrRight)
 	case meant:

@@ -90,3 +90,29 @@ func (u *Uplink) sendHolds(ctx context.Context) (rest, error) {
 	u.heard()
 	return rest{now: true}, nil
 }
+
+// takeAgain is how soon released packs are asked for again: their release may still be on
+// its way to central, or what gives them back on its way here.
+const takeAgain = 5 * time.Second
+
+// takePacks asks for the packs that this terminal has released and wants again, once
+// central knows of the release.
+func (u *Uplink) takePacks(ctx context.Context) (rest, error) {
+	idle := rest{wake: [2]<-chan struct{}{u.opt.Ledger.IntentsChanged()}}
+	wanted, known, err := u.opt.Ledger.Wanted(ctx)
+	switch {
+	case err != nil:
+		return idle, storing("released packs", err)
+	case !wanted:
+		return idle, nil
+	case !known:
+		return rest{after: takeAgain, wake: idle.wake}, nil
+	}
+	var a wire.TakeAnswer
+	if err := u.client().postWithin(ctx, claimTimeout, wire.PathTake, wire.TakeRequest{Protocol: wire.Protocol}, &a); err != nil {
+		return idle, err
+	}
+	u.heard()
+	u.opt.Log.Info("central gives the packs back", "packs", a.Packs, "feed", a.Feed)
+	return rest{after: takeAgain, wake: idle.wake}, nil
+}

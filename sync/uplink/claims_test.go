@@ -283,3 +283,51 @@ func TestHoldIsToldUntilCentralHasStoredIt(t *testing.T) {
 		}
 	})
 }
+
+// TestShopClosesAndOpens: after its release another shop pays at once although the owner is
+// off; at the opening the packs come back, and the owner knows what was paid.
+func TestShopClosesAndOpens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := joinReal(t)
+		a, b := r.another(t, "T-A"), r.another(t, "T-B")
+		r.give(t, "T-A", 10, 19)
+		pass(time.Second)
+		if n, err := a.ledger.Release(t.Context(), "marie", ledger.ReleaseClosing); err != nil || n == 0 {
+			t.Fatalf("%d runs: %v", n, err)
+		}
+		pass(time.Second)
+		a.stop()
+		claim := b.claim(r.winners[0], 0xb1)
+		began := time.Now()
+		wantIntent(t, b.asks(t, claim), validate.IntentApproved, "")
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("a closed shop held a customer up for %v", took)
+		}
+		if _, err := b.ledger.Record(t.Context(), claim); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Minute)
+		if err := a.ledger.TakeBack(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		a.start()
+		pass(time.Minute)
+		p, _, err := a.ledger.Pack(t.Context(), "00399", r.winners[1].Pack)
+		if err != nil || p.Owner != "T-A" || p.Epoch != 2 {
+			t.Fatalf("%+v %v", p, err)
+		}
+		own := a.claim(r.winners[1], 0xa1)
+		own.Right, own.OwnerEpoch, own.Slip.GameCode = validate.RightOwner, 2, "00399"
+		if _, err := a.ledger.Record(t.Context(), own); err != nil {
+			t.Fatal(err)
+		}
+		if paid, err := a.ledger.PaidElsewhere(t.Context(), claim.Ticket); err != nil || paid == nil || paid.Terminal != "T-B" {
+			t.Fatalf("%+v %v", paid, err)
+		}
+		pass(time.Minute)
+		var accepted, conflicts int
+		if err := r.real.Reader().QueryRowContext(t.Context(), "SELECT (SELECT count(*) FROM claims), (SELECT count(*) FROM conflicts)").Scan(&accepted, &conflicts); err != nil || accepted != 2 || conflicts != 0 {
+			t.Errorf("%d accepted, %d conflicts: %v", accepted, conflicts, err)
+		}
+	})
+}

@@ -53,6 +53,9 @@ type Ledger interface {
 	// HoldsWaiting are holds of the feed that central does not know to be kept.
 	HoldsWaiting(ctx context.Context, max int) ([]wire.HoldAck, wire.Position, error)
 	HoldsStored(ctx context.Context, feed []int64) error
+	// Wanted tells whether released packs are wanted again, and whether central knows of
+	// their release.
+	Wanted(ctx context.Context) (wanted, known bool, err error)
 	// OwnPacks are the runs of packs that this terminal owns, whatever their state.
 	OwnPacks(ctx context.Context) ([]wire.PackItem, error)
 	Snapshot(ctx context.Context) (int64, error)
@@ -111,6 +114,7 @@ type Lane string
 const (
 	LaneClaims  Lane = "claims"  // may this ticket be paid? to central
 	LaneHolds   Lane = "holds"   // tickets that are not paid here by ourselves, to central
+	LaneTake    Lane = "take"    // packs that were released, back from central
 	LaneJournal Lane = "journal" // entries to central
 	LaneFeed    Lane = "feed"    // packs and payments elsewhere from central
 	LaneFiles   Lane = "files"   // snapshot and blocks from central
@@ -325,7 +329,7 @@ func (u *Uplink) Run(ctx context.Context) error {
 	}
 	var lanes sync.WaitGroup
 	j, f := journal{Uplink: u, at: -1, max: firstRun}, files{Uplink: u}
-	all := map[Lane]step{LaneClaims: u.askClaims, LaneHolds: u.sendHolds, LaneJournal: j.step, LaneFeed: u.hear, LaneFiles: f.step, LanePeppers: u.fetchPeppers, LaneHello: u.hello}
+	all := map[Lane]step{LaneClaims: u.askClaims, LaneHolds: u.sendHolds, LaneTake: u.takePacks, LaneJournal: j.step, LaneFeed: u.hear, LaneFiles: f.step, LanePeppers: u.fetchPeppers, LaneHello: u.hello}
 	if u.opt.Register != nil {
 		all[LaneIdentities] = u.sendIdentities
 	}
@@ -577,7 +581,7 @@ func (u *Uplink) Status() Status {
 	if err := errors.Join(err1, err2, err3, err4); err != nil && u.faults[LaneJournal].Code == "" {
 		s.Faults = append(s.Faults, Fault{Code: CodeStore, Lane: LaneJournal, Text: clip(err.Error(), 400), At: u.opt.Now(), Tries: 1})
 	}
-	order := []Lane{LaneEnrol, LaneClaims, LaneHolds, LaneJournal, LaneFeed, LaneFiles, LanePeppers, LaneIdentities, LaneHello}
+	order := []Lane{LaneEnrol, LaneClaims, LaneHolds, LaneTake, LaneJournal, LaneFeed, LaneFiles, LanePeppers, LaneIdentities, LaneHello}
 	slices.SortFunc(s.Faults, func(a, b Fault) int { return slices.Index(order, a.Lane) - slices.Index(order, b.Lane) })
 	return s
 }

@@ -10,6 +10,7 @@ import (
 const (
 	PathClaim = "/v1/claim" // POST ClaimRequest -> ClaimAnswer
 	PathHolds = "/v1/holds" // POST HoldUpload -> HoldAnswer
+	PathTake  = "/v1/take"  // POST TakeRequest -> TakeAnswer
 )
 
 // Limits of these messages.
@@ -141,4 +142,18 @@ type HoldUpload struct {
 type HoldAnswer struct {
 	Protocol int     `json:"protocol"`
 	Stored   []int64 `json:"stored"` // numbers of feed items
+}
+
+// TakeRequest asks for the packs back that the terminal has released. Central gives them
+// at a raised owner epoch, over the feed.
+type TakeRequest struct {
+	Protocol int `json:"protocol"`
+}
+
+// TakeAnswer tells how many packs were given back by this request, and the newest feed
+// item that says so, 0 for none.
+type TakeAnswer struct {
+	Protocol int   `json:"protocol"`
+	Packs    int   `json:"packs"`
+	Feed     int64 `json:"feed"`
 }

@@ -19,9 +19,9 @@ const (
 
 // Limits of these items. A terminal refuses a run of the feed that exceeds them.
 const (
-	MaxTicketRuns = 64   // of one state in one pack
-	MaxWords      = 1000 // bytes of a message in one language
-	MaxReason     = 200  // bytes of a reason
+	MaxTicketRuns = 64  // of one state in one pack
+	MaxWords      = 160 // bytes of a message in one language: what the page has room for beside a ticket
+	MaxReason     = 200 // bytes of a reason
 )
 
 // PackRefused is the exception to a pack's activation at the shop that is not legal at
@@ -94,4 +94,17 @@ func (t TicketsItem) State(ticket uint16) validate.PackState {
 		return validate.PackReturn
 	}
 	return ""
+}
+
+// FeedException tells a terminal of an entry of its own that was not credited, and later
+// how operations settled that: the answer to its upload, which says the same, can be lost.
+const FeedException FeedKind = "exception"
+
+// ExceptionItem is an entry that central stored and did not credit.
+type ExceptionItem struct {
+	Epoch   int64         `json:"epoch"`
+	Seq     int64         `json:"seq"`
+	Kind    ExceptionKind `json:"kind"`
+	Text    string        `json:"text"`    // for a technician, at most MaxReason bytes
+	Settled string        `json:"settled"` // who bears it, "" while it is open
 }

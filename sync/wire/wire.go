@@ -194,6 +194,7 @@ type FeedItem struct {
 	Tickets    *TicketsItem    `json:"tickets,omitempty"`
 	Suspension *SuspensionItem `json:"suspension,omitempty"`
 	Message    *MessageItem    `json:"message,omitempty"`
+	Exception  *ExceptionItem  `json:"exception,omitempty"`
 }
 
 // FeedKind says what an item is about.

@@ -112,7 +112,7 @@ func TestDayInParisIsThatOfTheZoneFiles(t *testing.T) {
 			continue // nothing changes in between
 		}
 		for _, at := range []time.Time{hour, hour.Add(-time.Second)} {
-			if got, want := dayInParis(at), DateOf(at.In(zone)); got != want {
+			if got, want := DayInParis(at), DateOf(at.In(zone)); got != want {
 				t.Fatalf("%s: %s in Paris, computed %s", at, want, got)
 			}
 		}

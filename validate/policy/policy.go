@@ -149,14 +149,14 @@ func (p Policy) AsksIdentity(a money.Amount) bool {
 // on a date can no longer be claimed. The day is the day in Paris. A policy that sets no
 // claim period ends none.
 func (p Policy) ClaimPeriodOver(closed Date, trusted time.Time) bool {
-	return p.ClaimDays > 0 && LastClaimDay(closed, p.ClaimDays).Before(dayInParis(trusted))
+	return p.ClaimDays > 0 && LastClaimDay(closed, p.ClaimDays).Before(DayInParis(trusted))
 }
 
-// dayInParis is the calendar day in Paris at t: an hour ahead of UTC, two from the last
+// DayInParis is the calendar day in Paris at t: an hour ahead of UTC, two from the last
 // Sunday of March to that of October, changing at 01:00 UTC (directive 2000/84/EC; so
 // since 1996). It is computed, because a machine with old zone files, or none, would end
 // the period of somebody's prize at another hour.
-func dayInParis(t time.Time) Date {
+func DayInParis(t time.Time) Date {
 	t = t.UTC()
 	ahead := time.Hour
 	if !t.Before(lastSunday(t.Year(), time.March)) && t.Before(lastSunday(t.Year(), time.October)) {

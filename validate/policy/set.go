@@ -69,7 +69,7 @@ func (s *Set) InForce(trusted time.Time) (Policy, error) {
 		}
 		return s.held.policy, s.held.err
 	}
-	s.held = s.onDay(dayInParis(trusted))
+	s.held = s.onDay(DayInParis(trusted))
 	return s.held.policy, s.held.err
 }
 

@@ -118,3 +118,29 @@ func (l *Ledger) spend(c validate.Claim) {
 		}
 	}
 }
+
+// ReleasePacks counts as one run, until TakeBack.
+func (l *Ledger) ReleasePacks(context.Context, string, bool) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.writing != nil || l.released {
+		return 0, l.writing
+	}
+	l.released = true
+	return 1, nil
+}
+
+// TakeBack ends a release.
+func (l *Ledger) TakeBack(context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.released = l.released && l.writing != nil
+	return l.writing
+}
+
+// Released tells whether the packs are given up.
+func (l *Ledger) Released() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.released
+}

@@ -43,6 +43,7 @@ type Ledger struct {
 	closings  []validate.Closing
 	reversals []validate.Reversal
 	intents   []validate.Intent
+	released  bool
 	changed   chan struct{} // closed at the next change of an intent
 	training  bool
 	writing   error // what Writable and Record answer

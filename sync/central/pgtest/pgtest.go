@@ -256,6 +256,19 @@ END $$`
 
 // findPrograms is the folder of initdb and postgres: Debian keeps them off PATH, one
 // folder a version.
+// Program is the path of one of PostgreSQL's programs, as "pgbench". The errors include ErrMissing.
+func Program(name string) (string, error) {
+	dir, err := findPrograms()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, name)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("%w: %s", ErrMissing, name)
+	}
+	return path, nil
+}
+
 func findPrograms() (string, error) {
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if err != nil {
