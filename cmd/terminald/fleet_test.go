@@ -86,6 +86,7 @@ func (f *fleet) evening() {
 		s.on.printer.Break(nil)
 	}
 	f.settle(30 * time.Minute)
+	f.unlocked(30 * time.Minute)
 	f.audit()
 	f.linearize()
 	for _, s := range f.shops {
@@ -114,6 +115,26 @@ func (f *fleet) settle(most time.Duration) {
 			}
 			time.Sleep(10 * time.Second)
 		}
+	}
+}
+
+// unlocked waits until no ticket is kept from everybody by a claim that central allowed and
+// nobody makes (11): who asked has paid, or gives it back. A terminal that central refuses
+// can do neither.
+func (f *fleet) unlocked(most time.Duration) {
+	limit := time.Now().Add(most)
+	for {
+		var left int
+		f.must(f.central.Reader().QueryRow(`SELECT count(*) FROM reservations r JOIN terminals t ON t.name = r.terminal WHERE t.state = 'enrolled' AND t.frozen = ''
+			AND NOT EXISTS (SELECT 1 FROM claims c WHERE c.block_id = r.block_id AND c.pack = r.pack AND c.ticket = r.ticket AND c.round = r.round AND c.claim = r.claim)`).Scan(&left))
+		if left == 0 {
+			return
+		}
+		if time.Now().After(limit) {
+			f.breach(11, "%v after the last trouble %d tickets are kept from everybody by claims that nobody makes", most, left)
+			return
+		}
+		time.Sleep(time.Minute)
 	}
 }
 
