@@ -208,11 +208,39 @@ func (p *life) attend(l *lot) {
 		d.paid, d.key.round = true, v.Receipt.Round
 		f.count("paid")
 		f.truth.paid(s, d, *v.Receipt)
+		f.mayBePaidBy(s, l)
 	} else if paid := v.Verdict.Paid; paid != nil {
 		d.by = paid.Terminal
 		f.truth.mu.Lock()
 		f.truth.deeds = append(f.truth.deeds, d)
 		f.truth.mu.Unlock()
+	}
+}
+
+// mayBePaidBy is invariant 6 at the moment of a payment: a ticket of another shop's pack is
+// paid after that shop has given it up, or the pack, and keeps that on its card.
+func (f *fleet) mayBePaidBy(s *outlet, l *lot) {
+	f.truth.mu.Lock()
+	home := f.owner[l.pack]
+	f.truth.mu.Unlock()
+	if home == s || s.stale || home.stale {
+		return
+	}
+	p := home.on
+	if p == nil || p.dead.Load() {
+		return // its card is looked at when it is on again: atMostOnce
+	}
+	run, known, err := p.book.Pack(f.ctx, l.code.Game, l.code.Pack)
+	f.must(err)
+	if !known || run.Owner != home.name {
+		return
+	}
+	held, err := p.book.Held(f.ctx, validate.TicketKey{Block: f.ids[l.block], Pack: l.code.Pack, Number: l.code.Number})
+	f.must(err)
+	gone, err := p.book.Released(f.ctx, l.code.Game, l.code.Pack, run.Epoch)
+	f.must(err)
+	if !held && !gone {
+		f.breach(6, "%s has paid a ticket of pack %d, which %s may still pay with no network", s.name, l.pack, home.name)
 	}
 }
 
@@ -241,7 +269,8 @@ func (p *life) ask(v terminal.View) terminal.View {
 		}
 		break
 	}
-	if v.Verdict.Outcome != validate.Pay {
+	time.Sleep(time.Millisecond) // nobody reads faster; the power may have gone
+	if v.Verdict.Outcome != validate.Pay && !p.dead.Load() {
 		p.counter.Dismiss(v.ID)
 	}
 	return v
@@ -367,20 +396,43 @@ func (f *fleet) shopCloses(s *outlet, d *mathrand.Rand) {
 	if s.on == nil || s.night {
 		return
 	}
-	s.shut = true
-	if d.IntN(3) == 0 {
-		s.cutPower() // by the switch at the wall
-	} else {
-		s.off()
-	}
 	f.count("closings")
-	f.after(minutes(d, 120, 600), func() { s.shut = false; s.back() })
+	s.shut = true
+	long := minutes(d, 120, 600)
+	switch d.IntN(4) {
+	case 0:
+		s.cutPower() // by the switch at the wall
+	case 1:
+		s.off()
+	default:
+		s.release()
+		f.after(minutes(d, 0.1, 1), s.off)
+	}
+	f.after(long, func() { s.shut = false; s.back() })
+}
+
+// release gives the shop's packs up for the night; it asks for them again when it opens.
+func (s *outlet) release() {
+	p := s.on
+	if p.dead.Load() {
+		return
+	}
+	runs, err := (&behindCounter{journal: journal{Ledger: p.book}, p: p}).ReleasePacks(s.f.ctx, "marie", true)
+	s.f.must(err)
+	s.f.note(s.name, "gives up %d runs of packs", runs)
+	s.f.count("releases")
+	s.gave = true
 }
 
 // back gives a machine its power, unless it has it, or the shop is shut.
 func (s *outlet) back() {
-	if s.on == nil && !s.shut {
-		s.power()
+	if s.on != nil || s.shut {
+		return
+	}
+	s.power()
+	if s.gave && !s.stale {
+		s.gave = false
+		s.f.must(s.on.counter.TakePacks(s.f.ctx))
 	}
 }
 

@@ -88,6 +88,12 @@ func plants() []plant {
 			}}},
 		{name: "somebody acknowledges what central did not commit", invariant: 5, road: acksInItsPlace},
 		{name: "every terminal thinks every pack its own", invariant: 6, road: everybodyOwns},
+		{name: "central allows before the owner holds", invariant: 6, rush: true, road: allowsAtOnce, at: map[time.Duration]func(*fleet){
+			time.Minute: func(f *fleet) {
+				for _, s := range f.shops[:2] {
+					f.roads.partition(s.name, time.Hour)
+				}
+			}}},
 		{name: "central's owner epoch goes back", invariant: 6, at: map[time.Duration]func(*fleet){
 			later: func(f *fleet) {
 				f.audit()
@@ -202,6 +208,23 @@ func everybodyOwns(_ *fleet, next http.Handler) http.Handler {
 		}
 		w.WriteHeader(answer.Code)
 		_, _ = w.Write(answer.Body.Bytes())
+	})
+}
+
+// allowsAtOnce writes into central's book what owners have not answered.
+func allowsAtOnce(f *fleet, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == wire.PathClaim {
+			f.spawn(func() {
+				time.Sleep(time.Second) // while central waits for the owner
+				f.standing.RLock()
+				defer f.standing.RUnlock()
+				if f.central != nil {
+					f.alter(f.centralFile(), "UPDATE holds SET state = 'held' WHERE state = 'asked'")
+				}
+			})
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 

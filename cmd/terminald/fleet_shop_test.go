@@ -39,6 +39,7 @@ type outlet struct {
 	spare    string       // an older copy of the card, "" for none
 	stale    bool         // an older copy was put in: its journal is behind
 	restored bool         // it was, and came back
+	gave     bool         // its packs are given up
 }
 
 // life is one life of the terminal's program.
@@ -301,6 +302,16 @@ func (b *behindCounter) Intend(ctx context.Context, c validate.Claim) (validate.
 func (b *behindCounter) GiveBack(ctx context.Context, claim string) error {
 	defer b.write()()
 	return b.journal.GiveBack(ctx, claim)
+}
+
+func (b *behindCounter) ReleasePacks(ctx context.Context, operator string, closing bool) (int, error) {
+	defer b.write()()
+	return b.journal.ReleasePacks(ctx, operator, closing)
+}
+
+func (b *behindCounter) TakeBack(ctx context.Context) error {
+	defer b.write()()
+	return b.journal.TakeBack(ctx)
 }
 
 func (b *behindCounter) Mark(ctx context.Context, n validate.EntryNumber, s validate.PrintState) error {

@@ -35,6 +35,23 @@ func TestFleetPaysEachTicketOnceWhateverHappens(t *testing.T) {
 	}
 }
 
+// TestFleetOnACalmEveningSendsFewStrangersAway plays the standard fleet, in which trouble is
+// rare, and tells what share of genuine tickets of other shops was referred.
+func TestFleetOnACalmEveningSendsFewStrangersAway(t *testing.T) {
+	if os.Getenv("GRATTOIR_FLEET") != "whole" && os.Getenv("GRATTOIR_SOAK") == "" || raceEnabled {
+		t.Skip("a whole evening: make test plays it with GRATTOIR_FLEET=whole")
+	}
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 1, fleetSize{shops: 20, hours: 8, calm: true}, plant{})
+		f.evening()
+		f.report()
+		if share := float64(f.truth.referred) / float64(f.truth.foreign); share > 0.1 || f.truth.foreign < 50 {
+			t.Errorf("%.1f %% of %d genuine foreign tickets were referred", 100*share, f.truth.foreign)
+		}
+	})
+}
+
 // fleetRuns are the seeds to play, and how much of a country.
 func fleetRuns() (seeds []uint64, size fleetSize) {
 	size = fleetSize{shops: 20, hours: 8}
@@ -164,7 +181,13 @@ func (f *fleet) summary() string {
 		fmt.Fprintf(&b, "%d %s, ", f.counts[what], what)
 	}
 	t := &f.truth
-	fmt.Fprintf(&b, "%d of %d genuine foreign tickets referred %v", t.referred, t.foreign, t.reasons)
+	booked, cost := 0, int64(0)
+	for _, p := range t.order {
+		if p.booked {
+			booked, cost = booked+1, cost+p.amount
+		}
+	}
+	fmt.Fprintf(&b, "%d of %d genuine foreign tickets referred (%.1f %%) %v, %d paid at a booked risk of %d minor units", t.referred, t.foreign, 100*float64(t.referred)/float64(max(1, t.foreign)), t.reasons, booked, cost)
 	return b.String()
 }
 

@@ -112,11 +112,13 @@ func newFleet(t *testing.T, seed uint64, size fleetSize, p plant) *fleet {
 	f.began = time.Now()
 	f.until = time.Now().Add(time.Duration(size.hours * float64(time.Hour)))
 	f.roads = newRoads(f)
+	f.still.Store(true)
 	f.startCentral()
 	f.makeTickets()
 	for n := range size.shops {
 		f.addShop(fmt.Sprintf("T-%02d", n+1))
 	}
+	f.still.Store(false)
 	for _, s := range f.shops {
 		s.power()
 		time.Sleep(time.Second) // one after the other
