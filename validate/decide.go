@@ -79,6 +79,7 @@ const (
 	RightGrant  Right = "grant"  // central granted this claim
 	RightAsking Right = "asking" // an intent is durable and central has not answered
 	RightSilent Right = "silent" // central says that the owner does not answer
+	RightRisk   Right = "risk"   // nobody answers, and the policy may book the risk
 )
 
 // Facts are what the ledger, central's messages and the clerk know about the ticket.
@@ -225,13 +226,13 @@ func notOursToPay(o Opened, f Facts, p policy.Policy, now Clock) Reason {
 		return PrizeNotMoney
 	case p.AboveShopLimit(o.Amount, o.Currency):
 		return AboveShopLimit
-	case f.Right == RightOwner && o.Weak && !p.PaysWeak(o.Amount):
+	case (f.Right == RightOwner || f.Right == RightRisk) && o.Weak && !p.PaysWeak(o.Amount):
 		return NeedsCentral
-	case f.Right == RightSilent:
+	case f.Right == RightSilent, f.Right == RightRisk && !p.BooksRisk(o.Amount):
 		return OwnerSilent
-	case f.Right != RightOwner && f.Right != RightGrant: // none, or one that these rules do not know
+	case f.Right != RightOwner && f.Right != RightGrant && f.Right != RightRisk: // none, or one that these rules do not know
 		return NeedsCentral
-	case f.Right == RightOwner && !f.AllowanceLeft:
+	case f.Right != RightGrant && !f.AllowanceLeft:
 		return AllowanceSpent
 	case f.Paying && !f.PrinterReady:
 		return PrinterNotReady

@@ -40,6 +40,11 @@ type rule struct {
 	on, off []edit
 }
 
+// risk is a payment that nobody answers about, under a policy that books so much.
+func risk(limit money.Amount) edit {
+	return func(s *situation) { s.f.Right, s.p.BookedRisk = RightRisk, limit }
+}
+
 // rules are all of them, in the order in which they win.
 var rules = []rule{
 	{CodeMisread, "no code was read", func(s situation) bool { return s.o.Finding == Misread || s.o.Finding == "" },
@@ -107,14 +112,18 @@ var rules = []rule{
 		return s.asked() && (s.o.Amount > s.p.ShopLimit || s.o.Currency != s.p.Currency)
 	}, []edit{prize(1, 30001), func(s *situation) { s.p.ShopLimit = 1999 }, func(s *situation) { s.o.Currency = "BEF" }, func(s *situation) { s.p = policy.Policy{} }},
 		[]edit{prize(1, 30000), func(s *situation) { s.p.ShopLimit = 2000 }, func(s *situation) { s.p = policy.None(); s.o.Amount = 100_000_000 }}},
-	{NeedsCentral, "no right is known, or the right is the owner's and a short secret proves more than the policy pays on it", func(s situation) bool {
+	{NeedsCentral, "no right is known, or the right is the owner's or a risk and a short secret proves more than the policy pays on it", func(s situation) bool {
 		weak := s.o.Weak && s.o.Amount > s.p.WeakLimit && s.asked()
-		return !slices.Contains([]Right{RightOwner, RightGrant, RightSilent, RightAsking}, s.f.Right) || s.f.Right == RightOwner && weak
-	}, []edit{right(RightNone), right("something new"), weak(1999)}, []edit{right(RightGrant), weak(2000), func(s *situation) { weak(1999)(s); s.f.Right = RightGrant },
+		return !slices.Contains([]Right{RightOwner, RightGrant, RightSilent, RightAsking, RightRisk}, s.f.Right) || (s.f.Right == RightOwner || s.f.Right == RightRisk) && weak
+	}, []edit{right(RightNone), right("something new"), weak(1999), func(s *situation) { weak(1999)(s); risk(2000)(s) }}, []edit{right(RightGrant), weak(2000), func(s *situation) { weak(1999)(s); s.f.Right = RightGrant },
 		func(s *situation) { weak(0)(s); s.p = policy.None() }}},
-	{OwnerSilent, "central said that the owner does not answer", func(s situation) bool { return s.f.Right == RightSilent }, []edit{right(RightSilent)}, []edit{right(RightNone)}},
-	{AllowanceSpent, "the right is the owner's and the allowance is spent", func(s situation) bool { return s.f.Right == RightOwner && !s.f.AllowanceLeft },
-		[]edit{func(s *situation) { s.f.AllowanceLeft = false }}, []edit{func(s *situation) { s.f.AllowanceLeft, s.f.Right = false, RightGrant }}},
+	{OwnerSilent, "nobody answers, and the policy books no risk of so much", func(s situation) bool {
+		return s.f.Right == RightSilent || s.f.Right == RightRisk && (s.p.BookedRisk == 0 || s.o.Amount > s.p.BookedRisk)
+	}, []edit{right(RightSilent), risk(0), risk(1999)}, []edit{right(RightNone), risk(2000)}},
+	{AllowanceSpent, "the right is the owner's or a risk, and the allowance is spent", func(s situation) bool {
+		return (s.f.Right == RightOwner || s.f.Right == RightRisk) && !s.f.AllowanceLeft
+	},
+		[]edit{func(s *situation) { s.f.AllowanceLeft = false }, func(s *situation) { risk(2000)(s); s.f.AllowanceLeft = false }}, []edit{func(s *situation) { s.f.AllowanceLeft, s.f.Right = false, RightGrant }}},
 	{PrinterNotReady, "a payment, and no slip can be printed", func(s situation) bool { return s.f.Paying && !s.f.PrinterReady },
 		[]edit{func(s *situation) { s.f.PrinterReady = false }}, []edit{func(s *situation) { s.f.Paying, s.f.PrinterReady = false, false }}},
 	{Winner, "nothing of the above", func(situation) bool { return true }, []edit{func(*situation) {}}, nil},
@@ -289,7 +298,7 @@ func anything(t *rapid.T, base situation) situation {
 			closed(rapid.SampledFrom(days).Draw(t, "closed"), rapid.SampledFrom(hours).Draw(t, "trusted"))(&s)
 		},
 		func() {
-			s.f.Right = rapid.SampledFrom([]Right{RightNone, RightOwner, RightGrant, RightAsking, RightSilent, "new"}).Draw(t, "right")
+			s.f.Right = rapid.SampledFrom([]Right{RightNone, RightOwner, RightGrant, RightAsking, RightSilent, RightRisk, "new"}).Draw(t, "right")
 		},
 		func() { s.f.AllowanceLeft = yes.Draw(t, "allowance") },
 		func() { s.p.ShopLimit = rapid.SampledFrom(amounts).Draw(t, "shop limit") },

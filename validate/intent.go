@@ -40,3 +40,11 @@ type Intent struct {
 	Paid       *Payment // denied: the payment that stands in the way, nil for none
 	Asked      time.Time
 }
+
+// Risk is what a payment is booked under that nobody could allow: the ticket may have been
+// paid by its pack's owner.
+type Risk struct {
+	Party string       // bears the loss when it was
+	Limit money.Amount // of the policy, inclusive
+	Why   string       // owner-silent, or central-silent
+}

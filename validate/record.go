@@ -53,6 +53,7 @@ type Claim struct {
 	Amount     money.Amount
 	Currency   string
 	Right      Right  // by which it is paid: RightGrant where central allowed this very id, else the owner's
+	Risk       *Risk  // with RightRisk alone: who bears it
 	OwnerEpoch int64  // the pack owner's epoch that gave the right to pay
 	Policy     string // version of the policy that allowed it
 	Operator   string

@@ -17,7 +17,7 @@ import (
 )
 
 func packCommand() *cobra.Command {
-	return cli.Group("pack", "Deliver packs, put them on sale, settle them, take them back, stop stolen ones", packListCommand(), packDeliverCommand(), packActivateCommand(), packSettleCommand(),
+	return cli.Group("pack", "Deliver packs, put them on sale, settle them, take them back, stop stolen ones", packListCommand(), packDeliverCommand(), packActivateCommand(), packSettleCommand(), packMoveCommand(), packWriteOffCommand(), packRightsCommand(), packRisksCommand(),
 		packTicketsCommand(central.ReturnPack, "Take packs back of which nothing was paid, or unsold tickets of one pack", (*central.Central).Return),
 		packTicketsCommand(central.StealPack, "Stop stolen packs, or stolen tickets of one pack: nobody pays them", (*central.Central).ReportStolen),
 		packTicketsCommand(central.RecoverPack, "Give stolen packs, or tickets, back the state they had before", (*central.Central).RecoverPacks))

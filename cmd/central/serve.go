@@ -35,7 +35,10 @@ type serving struct {
 		Claims int64 `toml:"claims"`
 		Money  int64 `toml:"money_minor"`
 	} `toml:"allowance"` // what a terminal may pay above its acknowledged journal; 0 is no bound
-	Identities struct {
+	// BookedRiskMinor is up to which amount a payment of a silent owner's pack is credited
+	// that a terminal made at a booked risk; the signed policy says whether terminals do.
+	BookedRiskMinor int64 `toml:"booked_risk_minor"`
+	Identities      struct {
 		KeepDays int `toml:"keep_days"` // an identity is erased so long after it arrived (code monétaire et financier, L561-12: five years)
 	} `toml:"identities"`
 	Settlement settlement `toml:"settlement"` // when active packs settle by themselves
@@ -65,6 +68,7 @@ func (s settlement) rules() central.SettleRules {
 func defaultServing() serving {
 	s := serving{Data: "central-data", Listen: "127.0.0.1:8443", Console: "127.0.0.1:8088"}
 	s.Identities.KeepDays = 1827
+	s.BookedRiskMinor = 2000 // as the shipped example of a policy has it
 	return s
 }
 
@@ -171,7 +175,7 @@ type listening struct {
 func serve(ctx context.Context, s serving, asJSON bool, out io.Writer, console func(*central.Central) http.Handler) (err error) {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	c, err := central.Open(ctx, central.Options{Dir: s.Data, Database: s.Database, Hosts: s.Names, Log: log,
-		AllowanceClaims: s.Allowance.Claims, AllowanceMinor: s.Allowance.Money})
+		AllowanceClaims: s.Allowance.Claims, AllowanceMinor: s.Allowance.Money, BookedRiskMinor: s.BookedRiskMinor})
 	if err != nil {
 		return err
 	}

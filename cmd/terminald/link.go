@@ -138,6 +138,7 @@ func (l *link) Standing(ctx context.Context, o validate.Opened) (terminal.Standi
 		if pack.Owner == l.name {
 			s.Right = validate.RightOwner
 		}
+		s.Foreign, s.Unheard = pack.Owner != l.name && pack.Owner != "", l.up.Unheard()
 	}
 	if s.Right == validate.RightOwner {
 		gone, err1 := l.book.Released(ctx, o.Code.Game, o.Code.Pack, pack.Epoch)

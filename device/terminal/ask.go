@@ -32,7 +32,7 @@ func (v View) CanAsk() bool {
 
 // begun tells whether an intent of the view's ticket may be live.
 func (v View) begun() bool {
-	return v.Stage == Verdict && (v.right == validate.RightAsking || v.right == validate.RightSilent || v.right == validate.RightGrant)
+	return v.Stage == Verdict && (v.right == validate.RightAsking || v.right == validate.RightSilent || v.right == validate.RightGrant || v.right == validate.RightRisk)
 }
 
 // Ask asks central to allow the payment of the ticket that view id shows. It returns as
@@ -72,7 +72,8 @@ func (t *Terminal) Ask(ctx context.Context, id string) (View, error) {
 
 // intended lays what central was asked about a ticket over the facts. A live intent gives
 // the view its own id: whatever is paid of the ticket is paid by that.
-func (t *Terminal) intended(ctx context.Context, v *View, f *validate.Facts) error {
+func (t *Terminal) intended(ctx context.Context, v *View, f *validate.Facts, s Standing) error {
+	v.risk = nil
 	i, err := t.opt.Ledger.Intent(ctx, v.Opened.Key())
 	if err != nil || i == nil {
 		return err
@@ -96,7 +97,22 @@ func (t *Terminal) intended(ctx context.Context, v *View, f *validate.Facts) err
 	if i.State.Live() {
 		v.ID = i.Claim
 	}
+	v.atRisk(i, f, s)
 	return nil
+}
+
+// atRisk lets the policy pay a small prize that nobody answers about: the owner of its pack
+// does not, or central cannot be reached. Which party bears that goes into the journal.
+func (v *View) atRisk(i *validate.Intent, f *validate.Facts, s Standing) {
+	why := "owner-silent"
+	if !i.Silent {
+		why = "central-silent"
+	}
+	if i.State != validate.IntentAsking || !i.Silent && !s.Unheard || !s.Foreign || i.Round > 0 || !v.policy.BooksRisk(v.Opened.Amount) {
+		return
+	}
+	f.Right = validate.RightRisk
+	v.risk = &validate.Risk{Party: v.policy.BookedRiskParty, Limit: v.policy.BookedRisk, Why: why}
 }
 
 // heed shows what central answers, and gives back what nobody uses, until ctx ends.
@@ -106,6 +122,9 @@ func (t *Terminal) heed(ctx context.Context) {
 		changed := t.opt.Ledger.IntentsChanged() // before looking
 		t.answered(context.WithoutCancel(ctx))
 		next := t.tidy(context.WithoutCancel(ctx), touched)
+		if state, _ := t.State(); state.View.waits() {
+			next = min(next, lookAgain) // central may be found to be out of reach
+		}
 		alarm := time.NewTimer(next)
 		select {
 		case <-ctx.Done():

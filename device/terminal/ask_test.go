@@ -296,3 +296,40 @@ func TestDaysEndReleasesThePacks(t *testing.T) {
 		}
 	}
 }
+
+// TestSmallPrizeIsPaidAtABookedRisk: where the policy says so, of a foreign pack, in its
+// first round, when the owner or central was asked and does not answer; never above the
+// limit, and not before somebody was asked.
+func TestSmallPrizeIsPaidAtABookedRisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCounter()
+		c.foreign()
+		c.central.Set(func(s *terminal.Standing) { s.Foreign = true })
+		c.limits.BookedRisk, c.limits.BookedRiskParty = 2000, "lottery"
+		stop := c.runs(t)
+		defer stop()
+		wantReason(t, c.check(c.ticket(t, 1, 8, 2000)), validate.NeedsCentral)
+		v := c.ask(t, c.view())
+		wantReason(t, v, validate.WaitingForCentral)
+		c.ledger.Answer(v.ID, func(i *validate.Intent) { i.Silent = true })
+		synctest.Wait()
+		v = c.pay(t, c.view())
+		if v.Stage != terminal.Paid || v.Receipt.Right != validate.RightRisk || v.Receipt.Risk == nil || *v.Receipt.Risk != (validate.Risk{Party: "lottery", Limit: 2000, Why: "owner-silent"}) {
+			t.Fatalf("%s %+v", v.Stage, v.Verdict)
+		}
+		v = c.ask(t, c.check(c.ticket(t, 2, 8, 2000)))
+		c.central.Set(func(s *terminal.Standing) { s.Unheard = true })
+		time.Sleep(5 * time.Second)
+		if v = c.pay(t, c.view()); v.Stage != terminal.Paid || v.Receipt.Risk.Why != "central-silent" {
+			t.Fatalf("%s %+v", v.Stage, v.Verdict)
+		}
+		v = c.ask(t, c.check(c.ticket(t, 3, 7, 2001)))
+		c.ledger.Answer(v.ID, func(i *validate.Intent) { i.Silent = true })
+		synctest.Wait()
+		wantReason(t, c.view(), validate.OwnerSilent)
+		v = c.ask(t, c.check(c.ticket(t, 4, 8, 2000)))
+		c.ledger.Answer(v.ID, func(i *validate.Intent) { i.Silent = true })
+		c.central.Set(func(s *terminal.Standing) { s.Foreign = false })
+		wantReason(t, c.check(v.Code), validate.OwnerSilent) // its own, which central holds
+	})
+}

@@ -234,7 +234,7 @@ func unmet(needs []validate.Need, c Confirmed) error {
 func (t *Terminal) claim(v View, operator string) validate.Claim {
 	o := v.Opened
 	return validate.Claim{ID: v.ID, Ticket: o.Key(), Secret: v.Code, Round: v.round, Tier: o.Tier, Amount: o.Amount, Currency: o.Currency,
-		Right: v.right, OwnerEpoch: v.ownerEpoch, Policy: v.policy.Version, Operator: operator, Entered: v.Entered, FirstCheck: v.At,
+		Right: v.right, Risk: v.risk, OwnerEpoch: v.ownerEpoch, Policy: v.policy.Version, Operator: operator, Entered: v.Entered, FirstCheck: v.At,
 		Slip: validate.SlipFacts{Game: o.GameName, Emission: o.Emission, BlockNumber: o.Number, GameCode: v.Code.Game, Pack: v.Code.PackText(),
 			Ticket: v.Code.NumberText(), SecretTail: v.Code.SecretTail(), Demonstration: o.Scaled}}
 }
@@ -295,7 +295,7 @@ func (t *Terminal) ticketFacts(ctx context.Context, v *View, f *validate.Facts) 
 		f.Right = validate.RightNone // a ticket that was paid once is paid again with central's grant only
 	}
 	v.asks = s.Asks
-	if err := t.intended(ctx, v, f); err != nil {
+	if err := t.intended(ctx, v, f, s); err != nil {
 		return err
 	}
 	v.right = f.Right

@@ -117,6 +117,8 @@ type Standing struct {
 	Right             validate.Right
 	OwnerEpoch        int64
 	Asks              bool // central can be asked to allow a payment
+	Foreign           bool // another terminal owns the pack
+	Unheard           bool // central was asked about a claim, and no answer comes through
 	PaidElsewhere     *validate.Payment
 	Closed            policy.Date
 }
@@ -256,7 +258,8 @@ type View struct {
 	ownerEpoch int64         // the right by which a claim of it is made
 	round      int           // the round that a claim of it would have
 	right      validate.Right
-	asks       bool // central can be asked about it
+	risk       *validate.Risk // by which it is paid, nil for none
+	asks       bool           // central can be asked about it
 }
 
 // New makes a terminal that shows the idle page. Run starts its printing.

@@ -41,6 +41,9 @@ type Options struct {
 	// terminal may pay above it; 0 is no bound.
 	AllowanceClaims int64
 	AllowanceMinor  int64
+	// BookedRiskMinor is up to which amount central credits a payment that a terminal made
+	// at a booked risk; 0 credits none.
+	BookedRiskMinor int64
 	Now             func() time.Time // time.Now
 	Rand            io.Reader        // of codes and certificate numbers, safe for concurrent use; crypto/rand
 	Log             *slog.Logger     // nothing is logged without one

@@ -203,7 +203,7 @@ func (x *asked) pack(ctx context.Context) (right, error) {
 // against denies what no owner's word could allow. The zero answer is nothing against it.
 func (x *asked) against(ctx context.Context, r right) (wire.ClaimAnswer, error) {
 	q := x.q
-	var failed, next int
+	var failed, next, suspended int
 	// The openings of one ticket that fail are counted: asking must not serve to guess.
 	err := x.tx.QueryRowContext(ctx, "SELECT count(*) FROM online_claims WHERE block_id = $1 AND pack = $2 AND ticket = $3 AND terminal = $4 AND why = $5",
 		q.Block[:], q.Pack, q.Ticket, x.who.name, wire.WhyUnproven).Scan(&failed)
@@ -215,7 +215,14 @@ func (x *asked) against(ctx context.Context, r right) (wire.ClaimAnswer, error) 
 	if err != nil {
 		return wire.ClaimAnswer{}, err
 	}
+	err = x.tx.QueryRowContext(ctx, `SELECT count(*) FROM suspensions s JOIN blocks b ON b.game = s.game WHERE b.block_id = $1
+		AND (s.emission = '' OR s.emission = b.emission) AND (s.block = 0 OR s.block = b.number)`, q.Block[:]).Scan(&suspended)
+	if err != nil {
+		return wire.ClaimAnswer{}, err
+	}
 	switch {
+	case suspended > 0:
+		return deny(wire.WhySuspended, "the game, the emission or the block is suspended"), nil
 	case failed >= validate.MaxAttempts:
 		return deny(wire.WhyAttempts, "%d openings of this ticket failed", failed), nil
 	case x.state != validate.PackActive && x.state != validate.PackSettled || r.owner == "":

@@ -323,6 +323,14 @@ func testClaimIsDeniedForAReasonOfItsOwn(t *testing.T, w *world) {
 			t.Errorf("%s: %+v, was %+v", name, again, first)
 		}
 	}
+	s := Suspension{Game: "bingo", Reason: "a fault of the press", Operator: "anne"}
+	if _, err := w.SuspendGame(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	wantState(t, b.ask(t, request(b.wanted(t, won, 0xbe, 0))), wire.ClaimDenied, wire.WhySuspended)
+	if err := w.ResumeGame(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
 	if n := w.count(t, "SELECT count(*) FROM holds"); n != 0 {
 		t.Errorf("%d holds asked for", n)
 	}

@@ -76,28 +76,34 @@ type packRow struct {
 	settled   string
 	settledBy string
 	was       validate.PackState // before it was stolen
+	nobodys   bool               // its owner may not pay it with no network: the feed names none
 }
 
 func readPack(ctx context.Context, tx *sql.Tx, block validate.BlockID, pack uint32) (packRow, error) {
 	p := packRow{block: block, pack: pack, state: validate.PackPrinted}
-	err := tx.QueryRowContext(ctx, "SELECT state, owner, epoch, activated, settled, settled_by, was FROM packs WHERE block_id = $1 AND pack = $2", block[:], pack).
-		Scan(&p.state, &p.owner, &p.epoch, &p.activated, &p.settled, &p.settledBy, &p.was)
+	err := tx.QueryRowContext(ctx, `SELECT state, owner, epoch, activated, settled, settled_by, was, EXISTS (SELECT 1 FROM pack_rights r
+		WHERE r.block_id = packs.block_id AND r.pack = packs.pack AND r.epoch = packs.epoch AND r.kind IN ($1, $2)) FROM packs WHERE block_id = $3 AND pack = $4`, rightForced, rightOnline, block[:], pack).
+		Scan(&p.state, &p.owner, &p.epoch, &p.activated, &p.settled, &p.settledBy, &p.was, &p.nobodys)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
 	return p, err
 }
 
-// store writes the pack where it still is in the state it was read in, else errAgain.
-func (p packRow) store(ctx context.Context, tx *sql.Tx, gameCode string, read validate.PackState, now string) error {
+// store writes the pack where it still is as it was read, else errAgain.
+func (p packRow) store(ctx context.Context, tx *sql.Tx, gameCode string, read packRow, now string) error {
 	return once(tx.ExecContext(ctx, `INSERT INTO packs(block_id, pack, game_code, state, owner, epoch, changed, activated, settled, settled_by, was) VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 		ON CONFLICT(block_id, pack) DO UPDATE SET state = excluded.state, owner = excluded.owner, epoch = excluded.epoch, changed = excluded.changed,
 			activated = excluded.activated, settled = excluded.settled, settled_by = excluded.settled_by, was = excluded.was
-		WHERE packs.state = $12`, p.block[:], p.pack, gameCode, p.state, p.owner, p.epoch, now, p.activated, p.settled, p.settledBy, p.was, read))
+		WHERE packs.state = $12 AND packs.epoch = $13`, p.block[:], p.pack, gameCode, p.state, p.owner, p.epoch, now, p.activated, p.settled, p.settledBy, p.was, read.state, read.epoch))
 }
 
 func (p packRow) item(gameCode string) wire.PackItem {
-	return wire.PackItem{GameCode: gameCode, First: p.pack, Last: p.pack, State: p.state, Owner: p.owner, Epoch: p.epoch}
+	item := wire.PackItem{GameCode: gameCode, First: p.pack, Last: p.pack, State: p.state, Owner: p.owner, Epoch: p.epoch}
+	if p.nobodys {
+		item.Owner = ""
+	}
+	return item
 }
 
 // step does one act on one pack of a block. A new owner raises the owner epoch.
@@ -106,7 +112,7 @@ func (m move) step(ctx context.Context, tx *sql.Tx, b Block, pack uint32, now st
 	if err != nil {
 		return wire.PackItem{}, err
 	}
-	read := p.state
+	read := p
 	if p.state, err = p.next(m.act); err != nil {
 		return p.item(b.GameCode), err
 	}
@@ -123,7 +129,7 @@ func (m move) step(ctx context.Context, tx *sql.Tx, b Block, pack uint32, now st
 			return p.item(b.GameCode), err
 		}
 	case StealPack:
-		p.was = read
+		p.was = read.state
 	case RecoverPack:
 		p.was = ""
 	}

@@ -141,6 +141,8 @@ func unreadable(e ledger.Entry) string {
 		_, err = e.AuditHeads()
 	case ledger.KindRelease:
 		_, err = e.Release()
+	case ledger.KindBookedRisk:
+		_, err = e.BookedRisk()
 	case ledger.KindPackActivated:
 		_, err = e.PackActivated()
 	case ledger.KindPackSettled:
@@ -219,6 +221,8 @@ func (in *intake) judgeOther(ctx context.Context, l line) error {
 		return in.reversal(ctx, l)
 	case l.entry.Kind == ledger.KindRelease:
 		return in.release(ctx, l)
+	case l.entry.Kind == ledger.KindBookedRisk:
+		return in.risk(ctx, l)
 	case l.entry.Kind == ledger.KindPackActivated:
 		return in.activated(ctx, l)
 	case l.entry.Kind == ledger.KindMessageRead:
@@ -415,6 +419,11 @@ func (in *intake) allowed(ctx context.Context, p proof, r right) (proof, error) 
 		return p.against(wire.NoRight, "round %d is paid by central's word only, and this claim has none", c.Round), nil
 	case r.held.kind == rightForced && r.held.holder == in.who.name && r.held.epoch == c.OwnerEpoch:
 		return p, nil // nobody else could pay it since; the pack waits for this very journal
+	case r.owner != "" && r.owner != in.who.name && r.sold && r.held.kind != rightForced && r.held.kind != rightOnline:
+		if risky, err := in.risky(ctx, c); err != nil || risky {
+			return p, err
+		}
+		return p.against(wire.NoRight, "pack %d is owned by %s", c.Pack, r.owner), nil
 	case r.owner == "":
 		return p.against(wire.NoRight, "pack %d was delivered to nobody", c.Pack), nil
 	case r.owner != in.who.name:

@@ -68,13 +68,17 @@ func (in *intake) release(ctx context.Context, l line) error {
 
 // awaited ends a forced move of packs whose old holder has spoken: the new owner gets them.
 func (in *intake) awaited(ctx context.Context, run ledger.ReleasedPacks) error {
-	list, err := packsWhere(ctx, in.tx, `block_id IN (SELECT block_id FROM blocks WHERE game_code = $1) AND pack BETWEEN $2 AND $3
-		AND EXISTS (SELECT 1 FROM pack_rights r WHERE r.block_id = packs.block_id AND r.pack = packs.pack AND r.epoch = packs.epoch AND r.kind = $4 AND r.holder = $5 AND r.holder_epoch = $6)`,
-		plain(run.GameCode), run.First, run.Last, rightForced, in.who.name, run.OwnerEpoch)
+	const where = `block_id IN (SELECT block_id FROM blocks WHERE game_code = $1) AND pack BETWEEN $2 AND $3
+		AND EXISTS (SELECT 1 FROM pack_rights r WHERE r.block_id = packs.block_id AND r.pack = packs.pack AND r.epoch = packs.epoch AND r.kind = $4 AND r.holder = $5 AND r.holder_epoch = $6)`
+	args := []any{plain(run.GameCode), run.First, run.Last, rightForced, in.who.name, run.OwnerEpoch}
+	if err := holdPacks(ctx, in.tx, where, args...); err != nil {
+		return err
+	}
+	list, err := packsWhere(ctx, in.tx, where, args...)
 	if err != nil || len(list) == 0 {
 		return err
 	}
-	newest, err := handOver(ctx, in.tx, list, "", in.now)
+	newest, _, err := handOver(ctx, in.tx, list, "", in.now)
 	in.newest = max(in.newest, newest)
 	return err
 }
@@ -102,29 +106,28 @@ func packsWhere(ctx context.Context, tx *sql.Tx, where string, args ...any) ([]P
 // handOver makes a terminal the owner of packs, or with "" the one that is, at a raised
 // epoch, with the right to pay them with no network. What others have paid, or may pay,
 // stands before that in its feed: it never owns a ticket that it does not know of. It
-// gives the newest feed item.
-func handOver(ctx context.Context, tx *sql.Tx, list []Pack, to, now string) (newest int64, err error) {
-	var runs []wire.PackItem
+// gives the newest feed item, and the runs that the feed tells.
+func handOver(ctx context.Context, tx *sql.Tx, list []Pack, to, now string) (newest int64, runs []wire.PackItem, err error) {
 	for _, p := range list {
 		if to != "" {
 			p.Owner = to
 		}
 		p.Epoch++
 		if err := tell(ctx, tx, p, now); err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 		if err := once(tx.ExecContext(ctx, "UPDATE packs SET owner = $1, epoch = $2, changed = $3 WHERE block_id = $4 AND pack = $5 AND epoch = $6",
 			p.Owner, p.Epoch, now, p.Block[:], p.Number, p.Epoch-1)); err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 		runs = appendRun(runs, wire.PackItem{GameCode: p.GameCode, First: p.Number, Last: p.Number, State: p.State, Owner: p.Owner, Epoch: p.Epoch})
 	}
 	for _, r := range runs {
 		if newest, err = addFeed(ctx, tx, everyone, now, wire.FeedItem{Kind: wire.FeedPack, Pack: &r}); err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 	}
-	return newest, nil
+	return newest, runs, nil
 }
 
 // tell gives a pack's next owner what others have paid of it and what they may pay.
@@ -230,7 +233,7 @@ func (c *Central) take(ctx context.Context, who caller) (wire.TakeAnswer, error)
 			list = list[:maxRun] // the rest at the next request
 		}
 		a.Packs = len(list)
-		a.Feed, err = handOver(ctx, tx, list, "", c.now())
+		a.Feed, _, err = handOver(ctx, tx, list, "", c.now())
 		return err
 	})
 	if err != nil {

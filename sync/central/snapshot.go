@@ -238,8 +238,8 @@ func endDates(ctx context.Context, q querier) (map[[2]string]end, error) {
 	})
 }
 
-func eachRow(ctx context.Context, q querier, query string, use func(scanner) error) error {
-	rows, err := q.QueryContext(ctx, query)
+func eachRow(ctx context.Context, q querier, query string, use func(scanner) error, args ...any) error {
+	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,8 @@ func (k *closeChecker) entry(ctx context.Context, e Entry) error {
 		_, err = e.Archive()
 	case KindAuditHeads:
 		_, err = e.AuditHeads()
+	case KindBookedRisk:
+		_, err = e.BookedRisk()
 	case KindRelease:
 		err = k.release(ctx, e)
 	case KindPackActivated:

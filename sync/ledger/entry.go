@@ -32,6 +32,7 @@ const (
 	KindBlocks         Kind = "blocks"          // what blocks are called, BlocksBody
 	KindClosing        Kind = "closing"         // a Z, validate.ClosingFacts
 	KindArchive        Kind = "archive"         // an archive was made, ArchiveBody
+	KindBookedRisk     Kind = "booked-risk"     // the claim that follows is at somebody's risk, BookedRiskBody
 	KindRelease        Kind = "release"         // packs are given up, ReleaseBody
 	KindAuditHeads     Kind = "audit-heads"     // how far the audits beside the ledger have come, AuditHeadsBody
 	KindPackActivated  Kind = "pack-activated"  // a pack was put on sale at the shop, PackActivatedBody

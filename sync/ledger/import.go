@@ -150,7 +150,7 @@ func (in *intake) beside(e Entry, slip []byte) error {
 		return in.closing(e)
 	case KindRelease:
 		return in.release(e)
-	case KindShiftOpen, KindTraining, KindBlocks, KindArchive, KindAuditHeads, KindPackActivated, KindPackSettled, KindMessageRead, KindCarriedLine:
+	case KindShiftOpen, KindTraining, KindBlocks, KindArchive, KindAuditHeads, KindPackActivated, KindPackSettled, KindMessageRead, KindCarriedLine, KindBookedRisk:
 		return nil // read from the chain, where verify looks at them
 	}
 	return fmt.Errorf("%w: entries of kind %.40q are of a newer program: import with that one", ErrExport, e.Kind)

@@ -186,6 +186,9 @@ func (l *Ledger) Record(ctx context.Context, c validate.Claim) (validate.Receipt
 		if u := l.counts; c.Right != validate.RightGrant && !l.bound().allows(u, c.Amount) {
 			return fmt.Errorf("%w: %d claims of %d minor units above the acknowledged entry %d", ErrAllowance, u.Claims, u.Money, u.Acked)
 		}
+		if err := w.book(ctx, c); err != nil {
+			return err
+		}
 		if r, err = w.claim(ctx, c, opening, slip); err != nil {
 			return err
 		}
@@ -199,11 +202,11 @@ func (l *Ledger) Record(ctx context.Context, c validate.Claim) (validate.Receipt
 	}
 	if l.seq != before { // appended, not found
 		committed := r // as the file would give it: the secret is in the entry alone, sealed
-		committed.Secret, committed.FirstCheck, committed.Right = ticket.Code{}, r.FirstCheck.Truncate(time.Millisecond), ""
+		committed.Secret, committed.FirstCheck, committed.Right, committed.Risk = ticket.Code{}, r.FirstCheck.Truncate(time.Millisecond), "", nil
 		l.waiting[l.seq] = &committed
 		l.counts.Claims++
 		l.counts.Money += c.Amount
-		if c.Right == validate.RightGrant {
+		if c.Right == validate.RightGrant || c.Right == validate.RightRisk {
 			l.intentChanged()
 		}
 	}

@@ -53,12 +53,13 @@ var rightsTables = []string{
 // alone: whose the pack is the counter has asked, and central judges it by the owner
 // epoch in the claim.
 func (w *writing) right(ctx context.Context, c validate.Claim) error {
-	var held, meant, approved, released bool
+	var held, meant, approved, asking, released bool
 	err := w.tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM holds WHERE block = ?1 AND pack = ?2 AND ticket = ?3),
 		EXISTS (SELECT 1 FROM intents WHERE block = ?1 AND pack = ?2 AND ticket = ?3 AND claim <> ?4 AND state IN ('asking', 'approved', 'returning')),
 		EXISTS (SELECT 1 FROM intents WHERE block = ?1 AND pack = ?2 AND ticket = ?3 AND claim = ?4 AND round = ?5 AND state = 'approved'),
+		EXISTS (SELECT 1 FROM intents WHERE claim = ?4 AND round = ?5 AND state = 'asking'),
 		EXISTS (SELECT 1 FROM releases WHERE game_code = ?6 AND first <= ?2 AND last >= ?2 AND owner_epoch >= ?7)`,
-		c.Ticket.Block[:], c.Ticket.Pack, c.Ticket.Number, c.ID, c.Round, c.Slip.GameCode, c.OwnerEpoch).Scan(&held, &meant, &approved, &released)
+		c.Ticket.Block[:], c.Ticket.Pack, c.Ticket.Number, c.ID, c.Round, c.Slip.GameCode, c.OwnerEpoch).Scan(&held, &meant, &approved, &asking, &released)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrNotWritable, w.l.seen(err))
@@ -74,13 +75,15 @@ func (w *writing) right(ctx context.Context, c validate.Claim) error {
 		return fmt.Errorf("%w: central holds it", ErrRight)
 	case meant:
 		return fmt.Errorf("%w: central is asked about another claim of it", ErrRight)
+	case c.Right == validate.RightRisk && !asking:
+		return fmt.Errorf("%w: a risk is booked only for a claim that central was asked about and has not decided", ErrRight)
 	}
 	return nil
 }
 
 // used ends the intent of a claim that was recorded by it.
 func (w *writing) used(ctx context.Context, c validate.Claim) error {
-	if c.Right != validate.RightGrant {
+	if c.Right != validate.RightGrant && c.Right != validate.RightRisk {
 		return nil
 	}
 	_, err := w.exec(ctx, "UPDATE intents SET state = 'used' WHERE claim = ?", c.ID)

@@ -388,3 +388,50 @@ func ackTo(t testing.TB, l *Ledger, seq int64) {
 		t.Fatal(err)
 	}
 }
+
+// TestBookedRiskStandsBeforeItsClaim: named in the journal with who bears it, only for a
+// claim that central was asked about, within its limit and the allowance.
+func TestBookedRiskStandsBeforeItsClaim(t *testing.T) {
+	opt := options(t.TempDir())
+	opt.Allowance = Allowance{Claims: 1}
+	l := openTest(t, opt)
+	c := claim(t, 1)
+	c.Right, c.Risk = validate.RightRisk, &validate.Risk{Party: "lottery", Limit: 2000, Why: "owner-silent"}
+	wantRight(t, l, c)
+	if _, err := l.Intend(context.Background(), c); err != nil {
+		t.Fatal(err)
+	}
+	for name, edit := range map[string]func(*validate.Claim){
+		"nobody bears it": func(c *validate.Claim) { c.Risk = nil }, "above the limit": func(c *validate.Claim) { c.Risk = &validate.Risk{Party: "lottery", Limit: 1999, Why: "owner-silent"} },
+		"another id": func(c *validate.Claim) { c.ID = fmt.Sprintf("%032x", 99) },
+	} {
+		bad := c
+		edit(&bad)
+		if r, err := l.Record(context.Background(), bad); !errors.Is(err, ErrRight) {
+			t.Errorf("%s: %v %v", name, r.Number, err)
+		}
+	}
+	r := record(t, l, c)
+	list := entriesOf(t, l, KindBookedRisk)
+	if len(list) != 1 || list[0].Seq != r.Number.Seq-1 {
+		t.Fatalf("%+v before %v", list, r.Number)
+	}
+	if b, err := list[0].BookedRisk(); err != nil || b.Claim != c.ID || b.Party != "lottery" || b.AmountMinor != 2000 || b.Why != "owner-silent" || b.Policy != "p1" {
+		t.Fatalf("%+v %v", b, err)
+	}
+	l = reopen(t, l)
+	if i := intentOf(t, l, c); i.State != validate.IntentUsed {
+		t.Errorf("%s", i.State)
+	}
+	second := claim(t, 2)
+	second.Right, second.Risk = c.Right, c.Risk
+	if _, err := l.Intend(context.Background(), second); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Record(context.Background(), second); !errors.Is(err, ErrAllowance) {
+		t.Errorf("beyond the allowance: %v", err)
+	}
+	if _, err := l.Verify(context.Background()); err != nil {
+		t.Error(err)
+	}
+}

@@ -116,3 +116,11 @@ func (u *Uplink) takePacks(ctx context.Context) (rest, error) {
 	u.opt.Log.Info("central gives the packs back", "packs", a.Packs, "feed", a.Feed)
 	return rest{after: takeAgain, wake: idle.wake}, nil
 }
+
+// Unheard tells whether central was asked about a claim, and no answer comes through.
+func (u *Uplink) Unheard() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	_, failing := u.faults[LaneClaims]
+	return failing
+}

@@ -76,6 +76,7 @@ const (
 	WhyPaid        ClaimWhy = "paid"              // Paid says where and when
 	WhyGranted     ClaimWhy = "granted-elsewhere" // another claim of the ticket is allowed and not paid yet
 	WhyPack        ClaimWhy = "pack"              // nobody may pay its tickets: Pack is its state
+	WhySuspended   ClaimWhy = "suspended"         // its game, emission or block is not paid now
 	WhyUnproven    ClaimWhy = "unproven"          // the opening does not open this ticket's tag
 	WhyWrongPrize  ClaimWhy = "wrong-prize"       // tier, amount or currency are another
 	WhyRound       ClaimWhy = "round"             // Round is the one that may be asked for

@@ -124,6 +124,10 @@ func (p Policy) AboveShopLimit(a money.Amount, currency string) bool {
 // PaysWeak tells whether a prize proven by a short secret may be paid without asking central.
 func (p Policy) PaysWeak(a money.Amount) bool { return p.unlimited || a <= p.WeakLimit }
 
+// BooksRisk tells whether a prize of another terminal's pack may be paid although nobody
+// can say that it was not paid there: at the risk of BookedRiskParty.
+func (p Policy) BooksRisk(a money.Amount) bool { return p.BookedRisk > 0 && a <= p.BookedRisk }
+
 // ConfirmsCash tells whether one prize asks the clerk to confirm the cash first.
 func (p Policy) ConfirmsCash(a money.Amount) bool {
 	return p.ConfirmCashPrize > 0 && a >= p.ConfirmCashPrize

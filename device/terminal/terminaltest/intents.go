@@ -103,6 +103,9 @@ func (l *Ledger) mayPay(c validate.Claim) error {
 			approved = approved || i.Claim == c.ID && i.State == validate.IntentApproved
 		}
 	}
+	if c.Right == validate.RightRisk && live && c.Risk != nil && c.Round == 0 {
+		return nil
+	}
 	if c.Right == validate.RightGrant && !approved || c.Right != validate.RightGrant && (live || c.Round > 0) {
 		return ErrRight
 	}
@@ -112,7 +115,7 @@ func (l *Ledger) mayPay(c validate.Claim) error {
 // spend ends the intent of a recorded claim.
 func (l *Ledger) spend(c validate.Claim) {
 	for i := range l.intents {
-		if l.intents[i].Claim == c.ID && l.intents[i].State == validate.IntentApproved {
+		if l.intents[i].Claim == c.ID && l.intents[i].State.Live() {
 			l.intents[i].State = validate.IntentUsed
 			l.intentChanged()
 		}
