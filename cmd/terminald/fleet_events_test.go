@@ -10,6 +10,7 @@ import (
 
 	"grattoir/device/terminal"
 	"grattoir/device/terminal/terminaltest"
+	"grattoir/sync/ledger"
 	"grattoir/validate"
 )
 
@@ -33,6 +34,7 @@ var events = []event{
 	{name: "reversal", every: 2 * time.Hour, do: (*fleet).reversal},
 	{name: "decision", every: 15 * time.Minute, country: true, do: (*fleet).decision},
 	{name: "delivery", every: 4 * time.Hour, do: (*fleet).delivery},
+	{name: "move", every: 40 * time.Minute, country: true, do: (*fleet).move},
 	{name: "closing", every: 80 * time.Minute, do: (*fleet).shopCloses},
 	{name: "paper out", every: 6 * time.Hour, do: (*fleet).paperOut},
 	{name: "reprint", every: time.Hour, do: (*fleet).reprint},
@@ -52,7 +54,7 @@ var events = []event{
 }
 
 // calmer is how much rarer trouble is in the standard fleet.
-const calmer = 8
+const calmer = 40
 
 // plan has every event begin.
 func (f *fleet) plan(calm bool) {
@@ -207,14 +209,31 @@ func (p *life) attend(l *lot) {
 	if v.Stage == terminal.Paid {
 		d.paid, d.key.round = true, v.Receipt.Round
 		f.count("paid")
-		f.truth.paid(s, d, *v.Receipt)
-		f.mayBePaidBy(s, l)
+		booked := p.booked(*v.Receipt)
+		f.truth.paid(s, d, *v.Receipt, booked)
+		if !booked {
+			f.mayBePaidBy(s, l)
+		}
 	} else if paid := v.Verdict.Paid; paid != nil {
 		d.by = paid.Terminal
 		f.truth.mu.Lock()
 		f.truth.deeds = append(f.truth.deeds, d)
 		f.truth.mu.Unlock()
 	}
+}
+
+// booked tells whether a claim was made at somebody's risk: the entry before it says so.
+func (p *life) booked(r validate.Receipt) (is bool) {
+	p.shop.f.must(p.book.Lines(p.shop.f.ctx, r.Number.Epoch, r.Number.Seq-1, func(_ int64, line []byte) error {
+		e, err := ledger.ParseEntry(line)
+		if err == nil && e.Kind == ledger.KindBookedRisk {
+			b, err := e.BookedRisk()
+			is = is || b.Claim == r.ID
+			return err
+		}
+		return err
+	}))
+	return is
 }
 
 // mayBePaidBy is invariant 6 at the moment of a payment: a ticket of another shop's pack is
@@ -297,6 +316,9 @@ func (f *fleet) judge(s *outlet, l *lot, first validate.Verdict, v terminal.View
 	switch first.Reason {
 	case validate.AlreadyPaidHere, validate.AlreadyPaidElsewhere, validate.TerminalSuspended:
 		return // told what is so
+	}
+	if v.Verdict.Reason == validate.AlreadyPaidElsewhere {
+		return // so central says
 	}
 	t := &f.truth
 	t.mu.Lock()
@@ -390,6 +412,50 @@ func (f *fleet) delivery(s *outlet, d *mathrand.Rand) {
 	})
 }
 
+// move gives a shop's pack to another, by force where its owner has not given it up. An
+// owner that stays silent is written off after a while.
+func (f *fleet) move(_ *outlet, d *mathrand.Rand) {
+	from, to := f.shops[d.IntN(len(f.shops))], f.shops[d.IntN(len(f.shops))]
+	if f.central == nil || from == to || len(from.packs) < 2 || from.stale {
+		return
+	}
+	i, force := d.IntN(len(from.packs)), !from.gave
+	pack := from.packs[i]
+	code, number := packOf(pack)
+	if _, err := f.central.MovePacks(f.ctx, code, number, number, to.name, force); err != nil {
+		f.note(from.name, "pack %d cannot be moved to %s", pack, to.name)
+		return
+	}
+	f.note(from.name, "pack %d is moved to %s, by force: %t", pack, to.name, force)
+	f.count("moves")
+	f.truth.mu.Lock()
+	f.owner[pack] = to
+	f.truth.mu.Unlock()
+	from.packs, to.packs = slices.Delete(from.packs, i, i+1), append(to.packs, pack)
+	from.fresh = slices.DeleteFunc(from.fresh, func(l *lot) bool {
+		if l.pack == pack {
+			to.fresh = append(to.fresh, l)
+		}
+		return l.pack == pack
+	})
+	if !force {
+		return
+	}
+	f.after(minutes(d, 20, 120), func() {
+		if f.central == nil {
+			return
+		}
+		if _, err := f.central.WriteOff(f.ctx, code, number, number, "the shop burnt down"); err != nil {
+			return // its journal has come
+		}
+		f.note(from.name, "pack %d is written off", pack)
+		f.count("packs written off")
+		f.truth.mu.Lock()
+		f.lost[pack] = from
+		f.truth.mu.Unlock()
+	})
+}
+
 // shopCloses for the night, but for every eighth, a station's; some have their machine on
 // again before the morning.
 func (f *fleet) shopCloses(s *outlet, d *mathrand.Rand) {
@@ -399,10 +465,10 @@ func (f *fleet) shopCloses(s *outlet, d *mathrand.Rand) {
 	f.count("closings")
 	s.shut = true
 	long := minutes(d, 120, 600)
-	switch d.IntN(4) {
-	case 0:
+	switch how := d.IntN(4); {
+	case how == 0 && !f.calm:
 		s.cutPower() // by the switch at the wall
-	case 1:
+	case how == 1 && !f.calm:
 		s.off()
 	default:
 		s.release()

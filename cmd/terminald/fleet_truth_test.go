@@ -88,7 +88,7 @@ func newTruth() truth {
 }
 
 // paid notes a claim that was shown as paid.
-func (t *truth) paid(s *outlet, d deed, r validate.Receipt) {
+func (t *truth) paid(s *outlet, d deed, r validate.Receipt, booked bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.payments[r.ID] == nil {
@@ -96,6 +96,9 @@ func (t *truth) paid(s *outlet, d deed, r validate.Receipt) {
 	}
 	pay := t.claim(s, d.key, r.ID, r.Number, int64(r.Amount))
 	pay.shown = true
+	if booked {
+		pay.booked, pay.granted = true, false
+	}
 	t.withinAllowance(s)
 }
 
@@ -235,7 +238,7 @@ func (t *truth) started(f *fleet, s *outlet) {
 // readJournal reads a shop's whole journal: chained, gapless, one body for each number, and
 // every payment that was shown or printed is in it.
 func (t *truth) readJournal(f *fleet, s *outlet) {
-	in := map[string]bool{}
+	in, risk := map[string]bool{}, map[string]bool{}
 	for epoch := int64(1); epoch <= s.on.book.Head().Epoch; epoch++ {
 		want, prev := int64(1), strings.Repeat("0", 64)
 		err := s.on.book.Lines(f.ctx, epoch, 0, func(seq int64, line []byte) error {
@@ -248,6 +251,11 @@ func (t *truth) readJournal(f *fleet, s *outlet) {
 				f.breach(4, "%s: entry %d-%d stands where %d belongs, or does not fit the one before", s.name, epoch, seq, want)
 			}
 			want, prev = seq+1, hash
+			if e.Kind == ledger.KindBookedRisk {
+				b, err := e.BookedRisk()
+				risk[b.Claim] = true
+				return err
+			}
 			if !e.IsClaim() {
 				return nil
 			}
@@ -260,7 +268,9 @@ func (t *truth) readJournal(f *fleet, s *outlet) {
 			if t.payments[c.Claim] == nil { // the power went before anybody saw it
 				t.deeds = append(t.deeds, deed{key: key, shop: s.name, call: f.began, end: time.Now(), paid: true})
 			}
-			t.claim(s, key, c.Claim, validate.EntryNumber{Epoch: epoch, Seq: seq}, c.AmountMinor)
+			if p := t.claim(s, key, c.Claim, validate.EntryNumber{Epoch: epoch, Seq: seq}, c.AmountMinor); risk[c.Claim] {
+				p.booked, p.granted = true, false
+			}
 			return nil
 		})
 		if err != nil {
@@ -455,7 +465,7 @@ func (f *fleet) lookAtFiles(p *life) {
 func (f *fleet) atMostOnce() {
 	first := map[ticketRound]*payment{}
 	for _, p := range f.truth.order {
-		if p.booked || p.stale {
+		if p.booked || p.stale || f.lost[p.key.pack] == p.shop {
 			continue
 		}
 		if other := first[p.key]; other != nil && !p.told {
@@ -630,7 +640,7 @@ func (f *fleet) linearize() {
 	defer t.mu.Unlock()
 	excused := map[ticketRound]bool{}
 	for _, p := range t.order {
-		if p.booked || p.stale {
+		if p.booked || p.stale || f.lost[p.key.pack] == p.shop {
 			excused[ticketRound{p.key.pack, p.key.number, 0}] = true
 		}
 	}

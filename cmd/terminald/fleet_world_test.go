@@ -49,6 +49,7 @@ type fleet struct {
 	dir   string
 	plant plant
 	still atomic.Bool // faults have ended
+	calm  bool        // trouble is rare
 	atEnd []func()
 
 	roads    *roads
@@ -62,6 +63,7 @@ type fleet struct {
 	lots     map[uint32][]*lot // by pack
 	nextPack uint32
 	owner    map[uint32]*outlet // of each pack, as central has it
+	lost     map[uint32]*outlet // who may have paid of a pack that was written off
 	acts     acts
 	actors   sync.WaitGroup
 	closing  policy.Date         // of emission 2
@@ -100,16 +102,18 @@ type fleetSize struct {
 const (
 	fleetClaims = 25    // allowance of every terminal, in claims
 	fleetMinor  = 60000 // and in minor units
+	fleetRisk   = 500   // up to which a silent owner's ticket is paid
 	packTickets = 60
 )
 
 var fleetTiers = []manifest.Tier{{Count: 1, Amount: 50000}, {Count: 6, Amount: 5000}, {Count: 120, Amount: 2000}, {Count: 400, Amount: 500}}
 
 func newFleet(t *testing.T, seed uint64, size fleetSize, p plant) *fleet {
-	f := &fleet{t: t, ctx: context.Background(), seed: seed, size: size.shops, plant: p, dir: fleetDir(t), lots: map[uint32][]*lot{}, owner: map[uint32]*outlet{},
+	f := &fleet{t: t, ctx: context.Background(), seed: seed, size: size.shops, plant: p, dir: fleetDir(t), lots: map[uint32][]*lot{}, owner: map[uint32]*outlet{}, lost: map[uint32]*outlet{},
 		serial: map[string]int{}, counts: map[string]int{}, truth: newTruth()}
 	time.Sleep(3*24*time.Hour + 18*time.Hour) // a Tuesday evening: shops close, and a day ends at 23:00 UTC
 	f.began = time.Now()
+	f.calm = size.calm
 	f.until = time.Now().Add(time.Duration(size.hours * float64(time.Hour)))
 	f.roads = newRoads(f)
 	f.still.Store(true)
@@ -258,7 +262,7 @@ func (f *fleet) centralDir() string { return filepath.Join(f.dir, fmt.Sprintf("c
 
 func (f *fleet) startCentral() {
 	c, err := central.Open(f.ctx, central.Options{Dir: f.centralDir(), Hosts: []string{"central.test"}, Now: time.Now,
-		AllowanceClaims: fleetClaims, AllowanceMinor: fleetMinor, Log: slog.New(&complaints{f: f, who: "central"})})
+		AllowanceClaims: fleetClaims, AllowanceMinor: fleetMinor, BookedRiskMinor: fleetRisk, Log: slog.New(&complaints{f: f, who: "central"})})
 	f.must(err)
 	l := f.roads.listen()
 	s := &http.Server{Handler: f.roads.travel(c), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
@@ -435,7 +439,7 @@ func packOf(pack uint32) (gameCode string, number uint32) {
 
 // limits are what every shop pays by.
 func (f *fleet) limits() policy.Policy {
-	return policy.Policy{Version: "w1", Currency: "EUR", ShopLimit: 30000, ClaimDays: 30}
+	return policy.Policy{Version: "w1", Currency: "EUR", ShopLimit: 30000, ClaimDays: 30, BookedRisk: fleetRisk, BookedRiskParty: "the lottery"}
 }
 
 // over tells whether the claim period of a lot has truly ended at t.
