@@ -317,8 +317,9 @@ func (f *fleet) judge(s *outlet, l *lot, first validate.Verdict, v terminal.View
 	case validate.AlreadyPaidHere, validate.AlreadyPaidElsewhere, validate.TerminalSuspended:
 		return // told what is so
 	}
-	if v.Verdict.Reason == validate.AlreadyPaidElsewhere {
-		return // so central says
+	switch v.Verdict.Reason {
+	case validate.AlreadyPaidElsewhere, validate.PrinterNotReady:
+		return // so central says, and no printer is central's
 	}
 	t := &f.truth
 	t.mu.Lock()

@@ -233,6 +233,9 @@ func (s *outlet) off() {
 	s.on = nil
 	p.end()
 	p.done.Wait()
+	s.f.truth.mu.Lock()
+	s.f.truth.mayPay(s.f, s, p)
+	s.f.truth.mu.Unlock()
 	s.f.must(p.blocks.close())
 	s.f.must(p.book.Close())
 	if p.dead.Load() {

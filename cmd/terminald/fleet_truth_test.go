@@ -129,13 +129,16 @@ func (s *outlet) granted(key ticketRound, claim string) bool {
 // withinAllowance is invariant 7: what lies above the newest acknowledgement that the shop
 // has stored stays within what central allows.
 func (t *truth) withinAllowance(s *outlet) {
+	if s.stale {
+		return // what an older card pays is bounded by what it knew
+	}
 	var claims, minor int64
 	acked := t.acks[s.name].Position
 	for _, p := range slices.Backward(t.order) {
 		if p.shop == s && !p.stale && (p.number.Epoch != acked.Epoch && acked.Epoch > 0 || p.number.Seq <= acked.Seq) {
 			break
 		}
-		if p.shop == s && !p.granted {
+		if p.shop == s && !p.granted && !p.stale {
 			claims, minor = claims+1, minor+p.amount
 		}
 	}
@@ -363,11 +366,22 @@ func (f *fleet) lookAtShop(s *outlet, p *life) {
 	if info, err := os.Stat(p.config.Ledger() + "-wal"); err == nil && info.Size() > most {
 		f.breach(13, "%s: the ledger's write-ahead log has %d bytes, at most %d", s.name, info.Size(), most)
 	}
+	t.mayPay(f, s, p)
+}
+
+// mayPay notes which packs a shop may pay with no network, as its card has it: its own
+// that it has not given up. Owner epochs only rise (invariant 6).
+func (t *truth) mayPay(f *fleet, s *outlet, p *life) {
 	own, err := p.book.OwnPacks(f.ctx)
 	f.must(err)
 	mine := map[uint32]int64{}
 	for _, run := range own {
 		for pack := run.First; pack <= run.Last; pack++ {
+			gone, err := p.book.Released(f.ctx, run.GameCode, pack, run.Epoch)
+			f.must(err)
+			if gone {
+				continue
+			}
 			n := pack
 			if strings.TrimLeft(run.GameCode, "0") == "398" {
 				n += 10000
