@@ -14,7 +14,7 @@ import (
 )
 
 // TestFleetPaysEachTicketOnceWhateverHappens simulates an evening and a night of a country's
-// shops, with the invariants of research/sync.md 4.5 checked throughout. A run follows from
+// shops, with the invariants of truth checked throughout. A run follows from
 // its seed alone.
 //
 // Among the package's tests it is a small country; make test plays 40 seeds of 20 shops for

@@ -20,12 +20,28 @@ import (
 	"grattoir/validate"
 )
 
-// truth is what an observer who sees everything knows, and what the invariants of
-// research/sync.md 4.5 are held against. It asks the shipping code for files and tables
-// alone, never for a verdict on itself.
+// truth is what an observer who sees everything knows, and what the invariants are held
+// against. It asks the shipping code for files and tables, never for a verdict on itself.
 //
-// Two of the fourteen have their proof elsewhere: 14 (old clients) in sync/wire's recorded
-// exchanges, and of 13 the disk's reserve in sync/ledger and sync/uplink.
+//  1. Of a ticket's round at most one claim is accepted at central, and stays that; all
+//     others are conflicts with their bytes.
+//  2. What was shown or printed as paid is in the journal, wherever the power went.
+//  3. What central acknowledged it holds, whatever falls; what it did not, the terminal holds.
+//  4. In one journal epoch numbers have no gap, hashes chain, no number has two bodies.
+//  5. Central's head never goes back, and no terminal has stored more than it.
+//  6. At each moment one party at most may pay a ticket, but for booked risks and packs that
+//     were written off; owner epochs only rise.
+//  7. Claims that nobody allowed stay within the allowance, over restarts and set clocks.
+//  8. A request repeated changes nothing and gets the first answer.
+//  9. Snapshot and feed cursor never go back; a visible block is whole.
+//  10. No verdict follows from a device's clock.
+//  11. Faults over, every entry is soon acknowledged, and no ticket stays locked.
+//  12. Per terminal and day: paid = accepted + conflicts + in transit.
+//  13. Requests and logs keep their bounds. (The disk's reserve is proven in sync/ledger.)
+//  14. Old clients go on working: proven by the recorded exchanges of sync/wire, not here.
+//
+// A card that was put back pays what it does not know of until it has met central: its
+// payments of that time are excused, as are those that were lost with it.
 type truth struct {
 	mu       sync.Mutex
 	payments map[string]*payment // by claim id

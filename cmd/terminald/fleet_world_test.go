@@ -87,7 +87,7 @@ type told struct {
 
 // breach is an invariant that did not hold.
 type breach struct {
-	invariant int // of research/sync.md 4.5; 0 for a fault that none names
+	invariant int // as truth numbers them; 0 for a fault that none names
 	at        time.Time
 	words     string
 }
