@@ -397,20 +397,26 @@ type linkBook struct {
 	p *life
 }
 
+// linkWait and deskWait part what would happen at one moment, in an order that nobody knows.
+const (
+	linkWait = 1310 * time.Microsecond
+	deskWait = 770 * time.Microsecond
+)
+
 // Since, OpenClaims and HoldsWaiting wait for what is written at this very moment, so that
 // two runs send the same.
 func (b *linkBook) Since(ctx context.Context, after int64, max int) (int64, []string, wire.Position, error) {
-	time.Sleep(time.Millisecond)
+	time.Sleep(linkWait)
 	return b.Ledger.Since(ctx, after, max)
 }
 
 func (b *linkBook) OpenClaims(ctx context.Context) ([]wire.ClaimRequest, error) {
-	time.Sleep(time.Millisecond)
+	time.Sleep(linkWait + 100*time.Microsecond)
 	return b.Ledger.OpenClaims(ctx)
 }
 
 func (b *linkBook) HoldsWaiting(ctx context.Context, max int) ([]wire.HoldAck, wire.Position, error) {
-	time.Sleep(time.Millisecond)
+	time.Sleep(linkWait + 200*time.Microsecond)
 	return b.Ledger.HoldsWaiting(ctx, max)
 }
 

@@ -93,6 +93,7 @@ func (f *fleet) evening() {
 	f.roads.mend()
 	f.centralBack()
 	for _, s := range f.shops {
+		time.Sleep(time.Second) // one after the other
 		if s.on != nil && s.on.dead.Load() {
 			s.off()
 		}
@@ -107,6 +108,7 @@ func (f *fleet) evening() {
 	f.audit()
 	f.linearize()
 	for _, s := range f.shops {
+		time.Sleep(time.Second)
 		s.off()
 	}
 	f.until = time.Now()
