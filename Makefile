@@ -42,6 +42,7 @@ race: ## all tests with the race detector
 	CI=$${CI:-} $(GO) test -race -timeout 15m ./...
 	@# Side by side: 50 000 power cuts, whose log has the figures, 1 000 tickets with a fault before every twentieth, 2 000 connections dropped at once.
 	CI=$${CI:-} GRATTOIR_DAY=whole $(GO) test -timeout 15m -v -run 'PowerCuts|DayOfFaults|FleetReturns' ./sync/ledger ./cmd/terminald ./sync/uplink
+	CI=$${CI:-} GRATTOIR_FLEET=whole $(GO) test -timeout 15m -v -run Fleet ./cmd/terminald # 12 simulated evenings of 20 shops, and bugs planted in some
 	CI=$${CI:-} $(GO) test -timeout 5m ./validate/game/rules # what the detector makes too slow: see uniform_test.go
 
 lint: check
@@ -63,6 +64,7 @@ bench: build ## the figures of the design, each beside what it is compared with;
 soak: ## the long runs
 	GRATTOIR_SOAK=1 $(GO) test -race -timeout 2h ./...
 	GRATTOIR_SOAK=1 $(GO) test -timeout 4h -v -run 'PowerCuts' ./sync/ledger
+	GRATTOIR_SOAK=1 $(GO) test -timeout 6h -v -run FleetPays ./cmd/terminald # 1 000 evenings
 
 fuzz: ## every fuzz target for half a minute
 	@.ci/fuzz 30s

@@ -77,7 +77,9 @@ type link struct {
 type outside struct {
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 	rand func() float64
-	step func(name string) // see uplink.Options
+	now  func() time.Time                   // the device's clock
+	book func(*ledger.Ledger) uplink.Ledger // what stands before the ledger
+	step func(name string)                  // see uplink.Options
 	// policies is called when the folder of policies holds another whole set; nil for nobody.
 	policies func()
 }
@@ -89,9 +91,12 @@ func newLink(c configs.Terminal, t trust, book *ledger.Ledger, blocks *library, 
 		ends, err := catalogueEnds()
 		return &link{ends: ends}, err
 	}
+	if world.book == nil {
+		world.book = func(l *ledger.Ledger) uplink.Ledger { return l }
+	}
 	var up *uplink.Uplink
-	up, err := uplink.New(uplink.Options{URL: c.Central.URL, Identity: t.identity, Ledger: book,
-		Blocks: uplink.BlockStore{Dir: c.Manifests(), Quota: c.QuotaMB << 20, Reserve: c.ReserveMB << 20}, Dial: world.dial, Rand: world.rand, Now: time.Now, Log: log,
+	up, err := uplink.New(uplink.Options{URL: c.Central.URL, Identity: t.identity, Ledger: world.book(book),
+		Blocks: uplink.BlockStore{Dir: c.Manifests(), Quota: c.QuotaMB << 20, Reserve: c.ReserveMB << 20}, Dial: world.dial, Rand: world.rand, Now: world.now, Log: log,
 		Program: version(), Faults: faults, Peppers: blocks.lackPeppers, KeepPepper: blocks.keepPepper, Register: register, Step: world.step,
 		PolicyDir: c.Policies(), OnPolicies: world.policies,
 		OnBlocks: func() { logError(log, "looking for new manifests", blocks.rescan(context.Background())) },

@@ -12,12 +12,10 @@ import (
 	mathrand "math/rand/v2"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
@@ -36,59 +34,6 @@ import (
 	"grattoir/validate/ticket"
 )
 
-// TestTillsAndCentralAgreeAfterTrouble joins real counters, ledgers and uplinks
-// with a real central in one process, in fake time over a network that is cut, stalls
-// and breaks in the middle of answers, with restarts of either side: at the end central
-// has every entry, once, byte for byte. Two hours for each seed; eight in make soak.
-func TestTillsAndCentralAgreeAfterTrouble(t *testing.T) {
-	seeds, minutes := 2, 120
-	if os.Getenv("GRATTOIR_SOAK") != "" {
-		seeds, minutes = 100, 8*60
-	}
-	for seed := range uint64(seeds) {
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { trouble(t, seed, minutes) })
-		})
-	}
-}
-
-func trouble(t *testing.T, seed uint64, minutes int) {
-	w := newWorld(t, seed)
-	defer w.close()
-	for n := range 3 {
-		w.enrol(fmt.Sprintf("T-%d", n+1), uint32(1+4*n), uint32(4+4*n))
-	}
-	for range minutes {
-		for _, s := range w.tills {
-			if w.rng.IntN(3) == 0 {
-				s.serveOne(w)
-			}
-			if w.rng.IntN(6) == 0 {
-				s.serveForeign(w)
-			}
-		}
-		w.trouble()
-		time.Sleep(time.Minute) // fake time: it passes when everything waits
-	}
-	w.net.mend()
-	for _, s := range w.tills {
-		w.settle(s)
-		w.compare(s)
-	}
-	if w.paid == 0 || w.cuts == 0 || w.restarts == 0 || w.foreign == 0 {
-		t.Fatalf("a quiet day proves nothing: %d payments, %d of them of other shops' tickets, %d cuts, %d restarts", w.paid, w.foreign, w.cuts, w.restarts)
-	}
-	t.Logf("%d payments, %d of other shops' tickets; %d of those asked for got no answer in time", w.paid, w.foreign, w.waited)
-	w.unlocked()
-	var claims, conflicts int
-	if err := w.central.Reader().QueryRow("SELECT (SELECT count(*) FROM claims), (SELECT count(*) FROM conflicts)").Scan(&claims, &conflicts); err != nil {
-		t.Fatal(err)
-	}
-	if claims != w.paid || conflicts != 0 {
-		t.Errorf("%d payments, central accepted %d and has %d conflicts", w.paid, claims, conflicts)
-	}
-}
-
 // world is everything around the tills.
 type world struct {
 	t       *testing.T
@@ -103,13 +48,12 @@ type world struct {
 	codes   map[uint32][]ticket.Code // winners by pack, of game code 399
 	signer  note.Signer
 
-	paid, cuts, restarts int
-	foreign, waited      int // tickets of other shops: paid, and sent away
+	paid int
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{t: t, ctx: context.Background(), dir: t.TempDir(), rng: mathrand.New(mathrand.NewPCG(seed, 1)), codes: map[uint32][]ticket.Code{}}
-	w.net = &network{rng: mathrand.New(mathrand.NewPCG(seed, 2))}
+	w.net = &network{}
 	w.startCentral()
 	path := w.sealBlock()
 	if _, err := w.central.Publish(w.ctx, path); err != nil {
@@ -280,100 +224,8 @@ func (s *till) serveOne(w *world) {
 		}
 		w.paid++
 	case validate.AlreadyPaidHere, validate.GameUnknown, validate.BlockNotHere, validate.PackNotActive: // paid before, or not arrived yet
-	case validate.NeedsCentral, validate.AlreadyPaidElsewhere: // another shop asked about it, or was allowed to pay it
 	default:
 		w.t.Errorf("%s: %v: %s, %s", s.config.Name, code, v.Verdict.Reason, v.Detail)
-	}
-}
-
-// serveForeign serves a customer with a ticket of another shop: he waits for central, for
-// some seconds, and goes.
-func (s *till) serveForeign(w *world) {
-	other := w.tills[w.rng.IntN(len(w.tills))]
-	if other == s {
-		return
-	}
-	list := w.codes[other.packs[0]+uint32(w.rng.IntN(4))]
-	v := s.Check(w.ctx, terminal.Scan{Text: list[w.rng.IntN(len(list))].Digits(), Entered: validate.Scanned})
-	if !v.CanAsk() {
-		return
-	}
-	v, err := s.Ask(w.ctx, v.ID)
-	w.must(err)
-	for range 8 {
-		if v.Verdict.Reason != validate.WaitingForCentral {
-			break
-		}
-		time.Sleep(time.Second)
-		state, _ := s.State()
-		v = state.View
-	}
-	switch v.Verdict.Reason {
-	case validate.Winner:
-		v, err = s.Pay(w.ctx, v.ID, terminal.Confirmed{})
-		w.must(err)
-		if v.Receipt == nil {
-			w.t.Errorf("%s: allowed, and not paid: %s %s", s.config.Name, v.Verdict.Reason, v.Detail)
-			return
-		}
-		w.paid++
-		w.foreign++
-	case validate.WaitingForCentral, validate.OwnerSilent:
-		w.waited++
-		if w.rng.IntN(2) == 0 {
-			s.Dismiss(v.ID) // else it lies there until the next scan, and is given back later
-		}
-	}
-}
-
-// unlocked checks that nobody keeps a ticket from the others for ever: what was allowed is
-// paid or given back.
-func (w *world) unlocked() {
-	w.t.Helper()
-	var left int
-	for range 60 {
-		err := w.central.Reader().QueryRow(`SELECT count(*) FROM reservations r WHERE NOT EXISTS (SELECT 1 FROM claims c
-			WHERE c.block_id = r.block_id AND c.pack = r.pack AND c.ticket = r.ticket AND c.round = r.round AND c.claim = r.claim)`).Scan(&left)
-		w.must(err)
-		if left == 0 {
-			return
-		}
-		for _, s := range w.tills {
-			s.Dismiss(s.view().ID)
-		}
-		time.Sleep(time.Minute)
-	}
-	w.t.Errorf("%d tickets are kept from everybody by claims that nobody pays", left)
-}
-
-func (s *till) view() terminal.View {
-	state, _ := s.State()
-	return state.View
-}
-
-// trouble happens about ten times an hour.
-func (w *world) trouble() {
-	switch w.rng.IntN(30) {
-	case 0:
-		w.net.cutAll()
-		w.cuts++
-	case 1:
-		w.net.down(time.Duration(1+w.rng.IntN(40)) * time.Minute)
-		w.cuts++
-	case 2:
-		w.net.breakAfter(w.rng.IntN(6000))
-		w.cuts++
-	case 3:
-		w.restarts++
-		w.stopCentral()
-		time.Sleep(time.Duration(w.rng.IntN(10)) * time.Minute)
-		w.startCentral()
-	case 4:
-		w.restarts++
-		s := w.tills[w.rng.IntN(len(w.tills))]
-		s.stop(w)
-		time.Sleep(time.Duration(w.rng.IntN(10)) * time.Minute)
-		s.start(w)
 	}
 }
 
@@ -394,35 +246,12 @@ func (w *world) settle(s *till) {
 	}
 }
 
-// compare holds a till's journal against central's copy.
-func (w *world) compare(s *till) {
-	w.t.Helper()
-	rows, err := w.central.Reader().Query("SELECT line FROM entries WHERE terminal = ? AND epoch = 1 ORDER BY seq", s.config.Name)
-	w.must(err)
-	defer rows.Close()
-	w.must(s.book.Lines(w.ctx, 1, 0, func(seq int64, line []byte) error {
-		var copied []byte
-		if !rows.Next() {
-			return fmt.Errorf("%s: central lacks entry %d", s.config.Name, seq)
-		}
-		if err := rows.Scan(&copied); err != nil || !bytes.Equal(line, copied) {
-			return fmt.Errorf("%s: entry %d differs: %w", s.config.Name, seq, err)
-		}
-		return nil
-	}))
-	if rows.Next() {
-		w.t.Errorf("%s: central has more entries than the till", s.config.Name)
-	}
-}
-
-// network carries connections in memory, and breaks them.
+// network carries connections in memory, or is down.
 type network struct {
 	mu      sync.Mutex
-	rng     *mathrand.Rand
 	accept  chan net.Conn
 	closed  chan struct{}
 	until   time.Time // down until then
-	budget  int       // bytes until the next connection breaks, 0 for none
 	carried []net.Conn
 }
 
@@ -443,14 +272,12 @@ func (n *network) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 		return nil, errDown
 	}
 	near, far := net.Pipe()
-	c := &weakConn{Conn: near, left: n.budget}
-	n.budget = 0
 	n.carried = append(n.carried, near, far)
 	accept, closed := n.accept, n.closed
 	n.mu.Unlock()
 	select {
 	case accept <- far:
-		return c, nil
+		return near, nil
 	case <-closed:
 		return nil, errDown
 	case <-ctx.Done():
@@ -474,51 +301,10 @@ func (n *network) down(d time.Duration) {
 	n.until = time.Now().Add(d)
 }
 
-// breakAfter breaks the next connection after so many bytes.
-func (n *network) breakAfter(bytes int) {
-	n.cutAll()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.budget = 1 + bytes
-}
-
 func (n *network) mend() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.until, n.budget = time.Time{}, 0
-}
-
-// weakConn breaks after a number of bytes in either direction; 0 never does.
-type weakConn struct {
-	net.Conn
-	mu   sync.Mutex
-	left int
-}
-
-func (c *weakConn) spend(n int) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.left == 0 {
-		return nil
-	}
-	if c.left -= n; c.left <= 0 {
-		c.left = 1
-		_ = c.Close()
-		return errDown
-	}
-	return nil
-}
-
-func (c *weakConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	return n, errors.Join(err, c.spend(n))
-}
-
-func (c *weakConn) Write(b []byte) (int, error) {
-	if err := c.spend(len(b)); err != nil {
-		return 0, err
-	}
-	return c.Conn.Write(b)
+	n.until = time.Time{}
 }
 
 type pipeListener struct {
