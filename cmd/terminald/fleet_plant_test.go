@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -206,6 +207,8 @@ func everybodyOwns(_ *fleet, next http.Handler) http.Handler {
 			answer.Body.Reset()
 			_ = json.NewEncoder(answer.Body).Encode(feed)
 		}
+		answer.Header().Del("Content-Length")
+		maps.Copy(w.Header(), answer.Header())
 		w.WriteHeader(answer.Code)
 		_, _ = w.Write(answer.Body.Bytes())
 	})
@@ -246,6 +249,8 @@ func acksInItsPlace(f *fleet, next http.Handler) http.Handler {
 		ack := wire.Ack{Terminal: from(r.Context()), Position: u.To, Time: time.Now(), AllowanceClaims: fleetClaims, AllowanceMinor: fleetMinor}
 		signed, err := note.Sign(&note.Note{Text: ack.Text()}, signer)
 		f.must(err)
+		w.Header().Set(wire.HeaderRequest, r.Header.Get(wire.HeaderRequest))
+		w.Header().Set("Content-Type", "application/json")
 		f.must(json.NewEncoder(w).Encode(wire.UploadAnswer{Protocol: wire.Protocol, Acked: string(signed), Exceptions: []wire.Exception{}}))
 	})
 }
