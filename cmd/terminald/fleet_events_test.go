@@ -198,7 +198,7 @@ func (p *life) attend(l *lot) {
 			f.breach(0, "%s: %v: %v", s.name, l.code, err)
 			return
 		}
-		time.Sleep(deskWait) // nobody reads faster; the power may have gone
+		asleep(deskWait) // nobody reads faster; the power may have gone
 	}
 	if p.dead.Load() {
 		return // the journal tells at the next start
@@ -288,7 +288,7 @@ func (p *life) ask(v terminal.View) terminal.View {
 		}
 		break
 	}
-	time.Sleep(deskWait) // nobody reads faster; the power may have gone
+	asleep(deskWait) // nobody reads faster; the power may have gone
 	if v.Verdict.Outcome != validate.Pay && !p.dead.Load() {
 		p.counter.Dismiss(v.ID)
 	}

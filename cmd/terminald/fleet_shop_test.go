@@ -406,17 +406,17 @@ const (
 // Since, OpenClaims and HoldsWaiting wait for what is written at this very moment, so that
 // two runs send the same.
 func (b *linkBook) Since(ctx context.Context, after int64, max int) (int64, []string, wire.Position, error) {
-	time.Sleep(linkWait)
+	asleep(linkWait)
 	return b.Ledger.Since(ctx, after, max)
 }
 
 func (b *linkBook) OpenClaims(ctx context.Context) ([]wire.ClaimRequest, error) {
-	time.Sleep(linkWait + 100*time.Microsecond)
+	asleep(linkWait + 100*time.Microsecond)
 	return b.Ledger.OpenClaims(ctx)
 }
 
 func (b *linkBook) HoldsWaiting(ctx context.Context, max int) ([]wire.HoldAck, wire.Position, error) {
-	time.Sleep(linkWait + 200*time.Microsecond)
+	asleep(linkWait + 200*time.Microsecond)
 	return b.Ledger.HoldsWaiting(ctx, max)
 }
 

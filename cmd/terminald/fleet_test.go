@@ -73,6 +73,9 @@ func fleetRuns() (seeds []uint64, size fleetSize) {
 	return seeds, size
 }
 
+// asleep lets the fake time of the bubble pass in which a fleet, or a world, lives.
+func asleep(d time.Duration) { time.Sleep(d) }
+
 // replayHint is the one command that plays the run again.
 func (f *fleet) replayHint() string {
 	if f.plant.name != "" {

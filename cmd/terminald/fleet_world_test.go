@@ -111,7 +111,7 @@ var fleetTiers = []manifest.Tier{{Count: 1, Amount: 50000}, {Count: 6, Amount: 5
 func newFleet(t *testing.T, seed uint64, size fleetSize, p plant) *fleet {
 	f := &fleet{t: t, ctx: context.Background(), seed: seed, size: size.shops, plant: p, dir: fleetDir(t), lots: map[uint32][]*lot{}, owner: map[uint32]*outlet{}, lost: map[uint32]*outlet{},
 		serial: map[string]int{}, counts: map[string]int{}, truth: newTruth()}
-	time.Sleep(3*24*time.Hour + 18*time.Hour) // a Tuesday evening: shops close, and a day ends at 23:00 UTC
+	asleep(3*24*time.Hour + 18*time.Hour) // a Tuesday evening: shops close, and a day ends at 23:00 UTC
 	f.began = time.Now()
 	f.calm = size.calm
 	f.until = time.Now().Add(time.Duration(size.hours * float64(time.Hour)))
@@ -125,7 +125,7 @@ func newFleet(t *testing.T, seed uint64, size fleetSize, p plant) *fleet {
 	f.still.Store(false)
 	for _, s := range f.shops {
 		s.power()
-		time.Sleep(time.Second) // one after the other
+		asleep(time.Second) // one after the other
 	}
 	f.plan(size.calm)
 	return f
@@ -248,13 +248,13 @@ func (f *fleet) play() {
 		if next.at.After(f.until) {
 			continue
 		}
-		time.Sleep(time.Until(next.at))
+		asleep(time.Until(next.at))
 		next.do()
 		if len(f.broken) > 20 && f.plant.name == "" {
 			break // it is broken enough
 		}
 	}
-	time.Sleep(time.Until(f.until))
+	asleep(time.Until(f.until))
 }
 
 // centralDir is where central's files lie since its last power cut.

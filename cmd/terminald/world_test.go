@@ -242,7 +242,7 @@ func (w *world) settle(s *till) {
 		if time.Now().After(limit) {
 			w.t.Fatalf("%s: half an hour after the last trouble %d of %d entries are acknowledged: %+v", s.config.Name, acked.Seq, s.book.Head().Seq, s.way.up.Status())
 		}
-		time.Sleep(10 * time.Second)
+		asleep(10 * time.Second)
 	}
 }
 

@@ -175,7 +175,7 @@ func (c *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if strings.HasPrefix(r.URL.Path, wire.PathSnapshot) || strings.HasPrefix(r.URL.Path, wire.PathPieces) {
+	if strings.HasPrefix(r.URL.Path, wire.PathSnapshot) || strings.HasPrefix(r.URL.Path, wire.PathPieces) || strings.HasPrefix(r.URL.Path, wire.PathPolicies) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	}
 	if id := r.Header.Get(wire.HeaderRequest); id != "" {

@@ -39,7 +39,7 @@ func (b *bucket) pass(n int) {
 	b.free = b.free.Add(time.Duration(n) * time.Second / time.Duration(b.rate))
 	wait := b.free.Sub(now)
 	b.mu.Unlock()
-	time.Sleep(wait) // fake time
+	<-time.After(wait) // fake time
 }
 
 func (m *modem) set(rate int) {

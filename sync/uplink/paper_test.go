@@ -112,6 +112,17 @@ func (p *paper) Ack(_ context.Context, a wire.Ack) (err error) {
 	return err
 }
 
+func (p *paper) AckedNote(context.Context) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.notes) == 0 {
+		return "", nil
+	}
+	return p.notes[len(p.notes)-1].Note, nil
+}
+
+func (p *paper) Wanted(context.Context) (wanted, known bool, err error) { return false, false, nil }
+
 func (p *paper) SignHead(context.Context, ledger.HeadReason) error { return nil }
 
 func (p *paper) FeedCursor(context.Context) (int64, error) {
