@@ -43,6 +43,37 @@ func printBackup(w io.Writer, dir, what string, b central.Backed) error {
 	return err
 }
 
+func claimsCommand() *cobra.Command {
+	var f folder
+	var why string
+	var force bool
+	allow := &cobra.Command{
+		Use:   "allow --why TEXT",
+		Short: "Let a restored central allow online claims again",
+		Long: `A central that was restored has forgotten which tickets it allowed since the backup, and the shop
+that was allowed one may still pay it. So it allows none until a person says so: once every terminal was
+heard again, has sent again what was lost, and another quarter of an hour has passed, within which they pay or give
+back what they were allowed. --force does not wait for terminals that will never be heard.`,
+		Example: `  central claims allow --why 'all 412 terminals heard at 14:05; Mme Martin'`,
+		Args:    cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
+				err := c.AllowClaims(ctx, why, force)
+				return struct {
+						Allowed bool `json:"allowed"`
+					}{err == nil}, func(w io.Writer) error {
+						_, err := fmt.Fprintln(w, "online claims are allowed again")
+						return err
+					}, err
+			})
+		},
+	}
+	f.flags(allow)
+	allow.Flags().StringVar(&why, "why", "", "who decided it and `why`")
+	allow.Flags().BoolVar(&force, "force", false, "though terminals were not heard")
+	return cli.Group("claims", "Online claims after a restore", allow)
+}
+
 func restoreCommand() *cobra.Command {
 	var data, database string
 	var asJSON bool

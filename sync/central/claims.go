@@ -132,6 +132,13 @@ func (x *asked) answer(ctx context.Context) (wire.ClaimAnswer, error) {
 			return a, err
 		}
 	}
+	if a.State == wire.ClaimApproved {
+		if forgot, err := putBack(ctx, x.tx); err != nil {
+			return a, err
+		} else if forgot { // it may have allowed this ticket to somebody else before
+			a = wire.ClaimAnswer{State: wire.ClaimPending, Why: wire.WhyOwnerSilent, Text: "central was put back from a backup and allows nothing yet"}
+		}
+	}
 	if a.State == wire.ClaimPending {
 		return x.said(a), nil
 	}

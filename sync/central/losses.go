@@ -100,6 +100,39 @@ func (c *Central) Unsettled(ctx context.Context, terminal string) (bool, error) 
 	return n > 0, err
 }
 
+// AllowClaims lets central allow online claims again after its tables were put back. What it
+// allowed since the backup it has forgotten, and the terminal that was allowed may still
+// pay: no other may be, before that one was heard and has paid or given its claim back,
+// which takes it at most ten minutes (unusedAfter in device/terminal). Only a person knows
+// whether those who are not heard can still pay. The errors include ErrRefused: no tables
+// were put back, or, without force, terminals were not heard since or still owe entries.
+func (c *Central) AllowClaims(ctx context.Context, why string, force bool) error {
+	if why == "" || len(why) > maxAnswer {
+		return fmt.Errorf("%w: say who decided it and why, in at most %d bytes", ErrRefused, maxAnswer)
+	}
+	return c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		var n int
+		var unheard sql.NullString
+		err := tx.QueryRowContext(ctx, `SELECT count(*), min(name) FROM terminals WHERE (state = $1 OR frozen <> '')
+			AND (contact < (SELECT coalesce(max(at), '') FROM restores) OR name IN (SELECT terminal FROM losses))`, Enrolled).Scan(&n, &unheard)
+		switch {
+		case err != nil:
+			return err
+		case n > 0 && !force:
+			return fmt.Errorf("%w: %d terminals, the first is %s, were not heard since central was put back, or have not sent again what it lost (central terminal show)", ErrRefused, n, unheard.String)
+		}
+		done, err := tx.ExecContext(ctx, "UPDATE restores SET allowed = $1, why = $2 WHERE allowed = ''", c.now(), plain(why))
+		return changedOne(done, err, "claims are allowed already: central was not put back since")
+	})
+}
+
+// putBack tells whether central was put back and nobody has let it allow claims since.
+func putBack(ctx context.Context, tx *sql.Tx) (bool, error) {
+	var n int
+	err := tx.QueryRowContext(ctx, "SELECT count(*) FROM restores WHERE allowed = ''").Scan(&n)
+	return n > 0, err
+}
+
 // notice holds the acknowledgement that a terminal shows against what is held here. It is
 // central's own signature: when it reaches further, these tables were put back.
 func (c *Central) notice(ctx context.Context, tx *sql.Tx, name, now, signed string) error {
@@ -124,6 +157,13 @@ func (c *Central) notice(ctx context.Context, tx *sql.Tx, name, now, signed stri
 		if _, err := tx.ExecContext(ctx, "UPDATE terminals SET recover_epoch = $1 WHERE name = $2 AND recover_epoch < $3", p.Epoch, name, p.Epoch); err != nil {
 			return err
 		}
+	}
+	// Also where other tools than Restore have put the tables back, nothing is allowed until a
+	// person says so; once for each terminal that shows it.
+	_, err = tx.ExecContext(ctx, `INSERT INTO restores(at, made) SELECT $1, '' WHERE NOT EXISTS (SELECT 1 FROM restores WHERE allowed = '')
+		AND NOT EXISTS (SELECT 1 FROM losses WHERE terminal = $2) ON CONFLICT(at) DO NOTHING`, now, name)
+	if err != nil {
+		return err
 	}
 	_, err = tx.ExecContext(ctx, `INSERT INTO losses(terminal, epoch, seq, note, noticed) VALUES($1, $2, $3, $4, $5)
 		ON CONFLICT(terminal) DO UPDATE SET epoch = excluded.epoch, seq = excluded.seq, note = excluded.note`, name, p.Epoch, p.Seq, plain(signed), now)

@@ -58,7 +58,9 @@ CREATE TABLE centrals(
 -- Each time that these tables were put back from a backup.
 CREATE TABLE restores(
   at TEXT NOT NULL PRIMARY KEY,
-  made TEXT NOT NULL                   -- when the backup was
+  made TEXT NOT NULL,                  -- when the backup was
+  allowed TEXT NOT NULL DEFAULT '',    -- when a person let claims be allowed again, '' for not yet
+  why TEXT NOT NULL DEFAULT ''
 ) STRICT, WITHOUT ROWID;
 
 -- What this central has signed for and does not hold any more, until it came again: its
