@@ -66,6 +66,14 @@ func (a *acts) add(cmd *cobra.Command, manager string) {
 	jsonFlag(cmd, &a.json)
 }
 
+// managerPIN asks for the PIN of the manager whom --manager names, if it does.
+func (a *acts) managerPIN(cmd *cobra.Command) (string, error) {
+	if a.manager == "" {
+		return "", nil
+	}
+	return a.pin(cmd, "PIN of "+a.manager)
+}
+
 // pin asks for the PIN of somebody.
 func (a *acts) pin(cmd *cobra.Command, what string) (string, error) {
 	pins := pinSource{cmd: cmd, file: a.pinFile}
@@ -165,12 +173,9 @@ printed. With --manager a manager ends the shift of somebody who has left.`,
   terminalctl sign-off --manager max`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			pin := ""
-			if a.manager != "" {
-				var err error
-				if pin, err = a.pin(cmd, "PIN of "+a.manager); err != nil {
-					return err
-				}
+			pin, err := a.managerPIN(cmd)
+			if err != nil {
+				return err
 			}
 			z, err := newClient(a.socket).SignOff(cmd.Context(), a.manager, pin)
 			if err != nil {
@@ -272,11 +277,9 @@ day, a year its month.`,
 			if err != nil {
 				return err
 			}
-			pin := ""
-			if a.manager != "" {
-				if pin, err = a.pin(cmd, "PIN of "+a.manager); err != nil {
-					return err
-				}
+			pin, err := a.managerPIN(cmd)
+			if err != nil {
+				return err
 			}
 			z, err := newClient(a.socket).Z(cmd.Context(), kind, a.manager, pin)
 			if err != nil {
@@ -376,12 +379,9 @@ func trainingCommand() *cobra.Command {
 			if args[0] != "on" && args[0] != "off" {
 				return cli.Usagef("%.20q: want on or off", args[0])
 			}
-			pin := ""
-			if a.manager != "" {
-				var err error
-				if pin, err = a.pin(cmd, "PIN of "+a.manager); err != nil {
-					return err
-				}
+			pin, err := a.managerPIN(cmd)
+			if err != nil {
+				return err
 			}
 			if err := newClient(a.socket).SetTraining(cmd.Context(), args[0] == "on", a.manager, pin); err != nil {
 				return deny(err)
@@ -389,7 +389,7 @@ func trainingCommand() *cobra.Command {
 			if a.json {
 				return cli.JSON(cmd.OutOrStdout(), map[string]bool{"training": args[0] == "on"})
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "training is %s\n", args[0])
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "training is %s\n", args[0])
 			return err
 		},
 	}

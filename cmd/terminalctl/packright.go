@@ -19,12 +19,9 @@ central with it. pack take ends it.`,
 		Example: `  terminalctl pack release --manager max`,
 		Args:    cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			pin := ""
-			if a.manager != "" {
-				var err error
-				if pin, err = a.pin(cmd, "PIN of "+a.manager); err != nil {
-					return err
-				}
+			pin, err := a.managerPIN(cmd)
+			if err != nil {
+				return err
 			}
 			done, err := newClient(a.socket).ReleasePacks(cmd.Context(), a.manager, pin)
 			if err != nil {
