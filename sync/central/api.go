@@ -74,6 +74,7 @@ func (c *Central) API() http.Handler {
 	mux.HandleFunc("GET "+wire.PathJournal, c.in(c.lanes.files, c.known(c.serveOwnJournal)))
 	mux.HandleFunc("POST "+wire.PathClaim, c.in(c.lanes.claims, c.known(c.serveClaim)))
 	mux.HandleFunc("POST "+wire.PathHolds, c.in(c.lanes.holds, c.known(c.serveHolds)))
+	mux.HandleFunc("POST "+wire.PathStanding, c.in(c.lanes.hello, c.known(c.serveStanding)))
 	mux.HandleFunc("POST "+wire.PathTake, c.in(c.lanes.holds, c.known(c.serveTake)))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, wireError(wire.KindNotFound, "no such request: this program knows protocol %d", wire.Protocol))

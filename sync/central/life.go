@@ -118,8 +118,13 @@ func (m move) step(ctx context.Context, tx *sql.Tx, b Block, pack uint32, now st
 	}
 	switch m.act {
 	case DeliverPack:
+		if err := knownRight(ctx, tx, b.ID, pack); err != nil {
+			return p.item(b.GameCode), err
+		}
 		p.owner = m.owner
-		p.epoch++
+		if p.epoch, err = raised(ctx, tx, p.epoch); err != nil {
+			return p.item(b.GameCode), err
+		}
 	case ActivatePack:
 		p.activated = now
 	case SettlePack:

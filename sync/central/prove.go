@@ -305,6 +305,7 @@ type right struct {
 	epoch   int64
 	sold    bool                  // the pack was activated, whatever became of it since
 	granted map[ticketRound]grant // tickets that one claim alone may pay
+	freed   bool                  // some of its permissions were given up, with their terminals
 	held    packRight             // zero while the owner pays with no network
 }
 
@@ -323,9 +324,9 @@ func (in *intake) right(ctx context.Context, c ledger.ClaimBody) (right, error) 
 	var r right
 	var reserved bool
 	err := in.tx.QueryRowContext(ctx, `SELECT p.owner, p.epoch, p.activated <> '', coalesce(r.kind, ''), coalesce(r.holder, ''), coalesce(r.holder_epoch, 0),
-		EXISTS (SELECT 1 FROM reservations v WHERE v.block_id = p.block_id AND v.pack = p.pack)
+		EXISTS (SELECT 1 FROM reservations v WHERE v.block_id = p.block_id AND v.pack = p.pack), EXISTS (SELECT 1 FROM freed f WHERE f.block_id = p.block_id AND f.pack = p.pack)
 		FROM packs p LEFT JOIN pack_rights r ON r.block_id = p.block_id AND r.pack = p.pack AND r.epoch = p.epoch WHERE p.block_id = $1 AND p.pack = $2`,
-		c.Block[:], c.Pack).Scan(&r.owner, &r.epoch, &r.sold, &r.held.kind, &r.held.holder, &r.held.epoch, &reserved)
+		c.Block[:], c.Pack).Scan(&r.owner, &r.epoch, &r.sold, &r.held.kind, &r.held.holder, &r.held.epoch, &reserved, &r.freed)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return r, err
 	}
@@ -403,6 +404,11 @@ func (in *intake) standing(ctx context.Context, p proof) (proof, error) {
 // allowed tells whether the terminal had the right to pay the claim's ticket.
 func (in *intake) allowed(ctx context.Context, p proof, r right) (proof, error) {
 	c := p.claim
+	if r.freed {
+		if by, err := freedBy(ctx, in.tx, c.Block, c.Pack, c.Ticket, c.Round, c.Claim); err != nil || by != "" {
+			return p.against(wire.NoRight, "central had allowed it and gave it up when the terminal was lost (%s)", by), err
+		}
+	}
 	g, reserved := r.granted[ticketRound{c.Ticket, c.Round}]
 	if reserved && g.claim == c.Claim && g.terminal == in.who.name {
 		return p, nil

@@ -241,6 +241,7 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 	}
 	var recover int64
 	var frozen *wire.Error
+	var restored *wire.Restored
 	err = c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 		at := wire.FormatTime(now)
 		if frozen, err = c.lives(ctx, tx, who.name, at, h); err != nil || frozen != nil {
@@ -253,8 +254,12 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 			return err
 		}
 		_, err = tx.ExecContext(ctx, `UPDATE terminals SET contact = $1, program = $2, head_epoch = $3, head_seq = $4, head_hash = $5, snapshot = $6, feed = $7,
-			unsent = $8, skew_ms = $9, disk_free = $10, faults = $11, trust = $12 WHERE name = $13`, wire.FormatTime(now), h.Program, h.Head.Epoch, h.Head.Seq, h.Head.Hash,
-			h.Snapshot, h.Feed, h.Unsent, skew, h.DiskFree, string(faults), h.Trust, who.name)
+			unsent = $8, skew_ms = $9, disk_free = $10, faults = $11, trust = $12, tells = $13 WHERE name = $14`, wire.FormatTime(now), h.Program, h.Head.Epoch, h.Head.Seq, h.Head.Hash,
+			h.Snapshot, h.Feed, h.Unsent, skew, h.DiskFree, string(faults), h.Trust, asNumber(h.Tells), who.name)
+		if err != nil || !h.Tells {
+			return err
+		}
+		restored, err = mustTell(ctx, tx, who.name)
 		return err
 	})
 	if err != nil {
@@ -264,7 +269,7 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 		c.opt.Log.Warn("terminal frozen", "terminal", who.name, "why", frozen.Stop)
 		return wire.HelloAnswer{}, frozen
 	}
-	a := wire.HelloAnswer{Protocol: wire.Protocol, Time: wire.FormatTime(now), Recover: recover}
+	a := wire.HelloAnswer{Protocol: wire.Protocol, Time: wire.FormatTime(now), Recover: recover, Restored: restored}
 	err = c.store.reader().QueryRowContext(ctx, `SELECT ack_epoch, ack_seq, ack_hash, (SELECT max(version) FROM snapshots),
 		(SELECT coalesce(max(seq), 0) FROM feed WHERE audience IN ('', $1)), region FROM terminals WHERE name = $2`, who.name, who.name).
 		Scan(&a.Acked.Epoch, &a.Acked.Seq, &a.Acked.Hash, &a.Snapshot, &a.Feed, &a.Region)

@@ -106,6 +106,8 @@ type Hello struct {
 	// means that two devices have this terminal's name. "" from a program that tells none.
 	Run   string `json:"run,omitempty"`
 	Count int64  `json:"count,omitempty"`
+	// Tells says that the program tells what it may pay where the answer has Restored.
+	Tells bool `json:"tells,omitempty"`
 }
 
 // Stop is what keeps a terminal from paying until a person at central has looked.
@@ -146,6 +148,8 @@ type HelloAnswer struct {
 	// Recover is the journal epoch that a person has agreed to, 0 for none: the terminal
 	// reads its own journal again and goes on in that epoch.
 	Recover int64 `json:"recover,omitempty"`
+	// Restored asks the terminal to tell what it may pay, PathStanding; nil for no need.
+	Restored *Restored `json:"restored,omitempty"`
 }
 
 // Upload sends journal lines as they were written, in order, without a gap, from the
