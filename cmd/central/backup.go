@@ -149,7 +149,6 @@ operations did since (packs, suspensions, enrolments) has to be done again.`,
 	}
 	cmd.Flags().StringVar(&data, "data", "", "the new `folder` of central")
 	cmd.Flags().StringVar(&database, "database", "", "an empty PostgreSQL as a `URL`; without it a SQLite file in the folder")
-	cmd.Flags().BoolVar(&roster, "none-enrolled", false, "no terminal was enrolled since the backup")
 	cmd.Flags().BoolVar(&roster, "none-enrolled", false, "no terminal was enrolled since the backup: central then knows by itself when all were heard")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the answer as JSON")
 	return cmd

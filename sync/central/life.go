@@ -126,6 +126,9 @@ func (m move) step(ctx context.Context, tx *sql.Tx, b Block, pack uint32, now st
 			return p.item(b.GameCode), err
 		}
 	case ActivatePack:
+		if err := mayBeSold(ctx, tx, b); err != nil {
+			return read.item(b.GameCode), err
+		}
 		p.activated = now
 	case SettlePack:
 		p.settled, p.settledBy = now, m.by
@@ -139,6 +142,19 @@ func (m move) step(ctx context.Context, tx *sql.Tx, b Block, pack uint32, now st
 		p.was = ""
 	}
 	return p.item(b.GameCode), p.store(ctx, tx, b.GameCode, read, now)
+}
+
+// mayBeSold is nil where packs of a block may be put on sale, else ErrRefused: what is suspended is not sold.
+func mayBeSold(ctx context.Context, tx *sql.Tx, b Block) error {
+	var reason string
+	err := tx.QueryRowContext(ctx, "SELECT reason FROM suspensions WHERE game = $1 AND emission IN ('', $2) AND block IN (0, $3) ORDER BY emission DESC, block DESC LIMIT 1", b.Game, b.Emission, b.Number).Scan(&reason)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: game %s, emission %s, block %d is suspended (%s): none of its packs is put on sale before it is resumed", ErrRefused, b.Game, b.Emission, b.Number, reason)
 }
 
 // maxTicket is the highest number that a ticket can have in its pack.

@@ -22,3 +22,7 @@ CREATE TABLE IF NOT EXISTS freed(
   at TEXT NOT NULL,
   PRIMARY KEY(block_id, pack, ticket, round, claim)
 );
+
+-- When and by whom a policy was taken back, '' for not.
+ALTER TABLE policies ADD COLUMN IF NOT EXISTS withdrawn TEXT NOT NULL DEFAULT '';
+ALTER TABLE policies ADD COLUMN IF NOT EXISTS withdrawn_by TEXT NOT NULL DEFAULT '';

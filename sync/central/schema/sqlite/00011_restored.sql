@@ -27,3 +27,7 @@ CREATE TABLE freed(
   at TEXT NOT NULL,
   PRIMARY KEY(block_id, pack, ticket, round, claim)
 ) STRICT, WITHOUT ROWID;
+
+-- When and by whom a policy was taken back, '' for not.
+ALTER TABLE policies ADD COLUMN withdrawn TEXT NOT NULL DEFAULT '';
+ALTER TABLE policies ADD COLUMN withdrawn_by TEXT NOT NULL DEFAULT '';
