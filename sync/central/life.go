@@ -227,6 +227,9 @@ func (c *Central) MarkTickets(ctx context.Context, gameCode string, pack uint32,
 			return err
 		}
 		newest, err = addFeed(ctx, tx, everyone, now, wire.FeedItem{Kind: wire.FeedTickets, Tickets: &item})
+		for ticket := int64(first); ticket <= int64(last) && err == nil; ticket++ {
+			err = recall(ctx, tx, packKey{b.ID, pack}, ticket, act, newest, now)
+		}
 		return err
 	})
 	if err != nil {

@@ -31,3 +31,22 @@ CREATE TABLE freed(
 -- When and by whom a policy was taken back, '' for not.
 ALTER TABLE policies ADD COLUMN withdrawn TEXT NOT NULL DEFAULT '';
 ALTER TABLE policies ADD COLUMN withdrawn_by TEXT NOT NULL DEFAULT '';
+
+-- Tickets of which terminals were told, by the feed item, that they are stolen or went back,
+-- while that holds; ticket -1 is the whole pack.
+CREATE TABLE recalls(
+  block_id BLOB NOT NULL,
+  pack INTEGER NOT NULL,
+  ticket INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  feed INTEGER NOT NULL,
+  at TEXT NOT NULL,
+  PRIMARY KEY(block_id, pack, ticket)
+) STRICT, WITHOUT ROWID;
+
+-- What the terminal knew of such a report when it paid: 'before' it was heard, 'after',
+-- 'unknown' where its program does not say, '' where there was none. heard is the feed item
+-- that it had reached, recall the report's.
+ALTER TABLE claims ADD COLUMN knew TEXT NOT NULL DEFAULT '';
+ALTER TABLE claims ADD COLUMN heard INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE claims ADD COLUMN recall INTEGER NOT NULL DEFAULT 0;
