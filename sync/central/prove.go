@@ -149,6 +149,8 @@ func unreadable(e ledger.Entry) string {
 		_, err = e.PackSettled()
 	case ledger.KindMessageRead:
 		_, err = e.MessageRead()
+	case ledger.KindAttempt:
+		_, err = e.Attempt()
 	case ledger.KindCarriedLine:
 		_, err = e.CarriedBody()
 	default:
@@ -227,6 +229,8 @@ func (in *intake) judgeOther(ctx context.Context, l line) error {
 		return in.activated(ctx, l)
 	case l.entry.Kind == ledger.KindMessageRead:
 		return in.messageRead(ctx, l)
+	case l.entry.Kind == ledger.KindAttempt:
+		return in.attempt(ctx, l)
 	}
 	return nil
 }
