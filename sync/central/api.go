@@ -105,14 +105,15 @@ func (c *Central) known(serve func(http.ResponseWriter, *http.Request, caller)) 
 			return
 		}
 		// Before it is looked at: a suspension from here on ends the request.
-		ctx, leave := c.visitors.enter(r.Context(), cert.Subject.CommonName)
+		ctx, visit, leave := c.visitors.enter(r.Context(), cert.Subject.CommonName)
 		defer leave()
 		r = r.WithContext(ctx)
-		who, err := c.identify(ctx, cert)
+		who, after, err := c.identify(ctx, cert)
 		if err != nil {
 			c.fail(w, r, err)
 			return
 		}
+		c.visitors.admit(visit, after)
 		serve(w, r, who)
 	}
 }
@@ -246,7 +247,7 @@ func (c *Central) serveFeed(w http.ResponseWriter, r *http.Request, who caller) 
 	f, err := c.Feed(r.Context(), who.name, after, time.Duration(seconds)*time.Second)
 	if err == nil {
 		// A minute may have passed: whoever was suspended in it learns nothing more.
-		_, err = c.identify(r.Context(), r.TLS.PeerCertificates[0])
+		_, _, err = c.identify(r.Context(), r.TLS.PeerCertificates[0])
 	}
 	c.answer(w, r, f, err)
 }

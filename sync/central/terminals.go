@@ -162,6 +162,7 @@ func (c *Central) Suspend(ctx context.Context, name, reason string) error {
 	if len(reason) > 200 {
 		return fmt.Errorf("suspend %.64q: %w: the reason has %d bytes, at most 200", name, ErrRefused, len(reason))
 	}
+	var number int64
 	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		done, err := tx.ExecContext(ctx, "UPDATE terminals SET state = $1, reason = $2, frozen = '', frozen_at = '', recover_epoch = 0 WHERE name = $3", Suspended, reason, name)
 		if err != nil {
@@ -170,7 +171,7 @@ func (c *Central) Suspend(ctx context.Context, name, reason string) error {
 		if n, err := done.RowsAffected(); err != nil || n == 0 {
 			return errors.Join(fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound), err)
 		}
-		if err := revoke(ctx, tx, name, c.now(), reason); err != nil {
+		if number, err = revoke(ctx, tx, name, c.now(), reason); err != nil {
 			return err
 		}
 		// A code that lies about must not let the terminal in again.
@@ -178,7 +179,7 @@ func (c *Central) Suspend(ctx context.Context, name, reason string) error {
 		return err
 	})
 	if err == nil {
-		c.visitors.end(name)
+		c.visitors.end(name, number)
 	}
 	return err
 }
@@ -192,25 +193,26 @@ type caller struct {
 // identify holds a verified client certificate against the database, at each request:
 // a suspension or a new enrolment takes effect at once. The key counts, not the
 // certificate's number: an old and a new one overlap, also when the tables were put back to
-// before the new one was made.
-func (c *Central) identify(ctx context.Context, cert *x509.Certificate) (caller, error) {
+// before the new one was made. After is the newest revocation that the database knew of.
+func (c *Central) identify(ctx context.Context, cert *x509.Certificate) (who caller, after int64, err error) {
 	name := cert.Subject.CommonName
 	var state TerminalState
 	var reason string
 	var spki []byte
-	err := c.store.reader().QueryRowContext(ctx, "SELECT state, reason, public_key FROM terminals WHERE name = $1", name).Scan(&state, &reason, &spki)
+	err = c.store.reader().QueryRowContext(ctx, "SELECT state, reason, public_key, (SELECT value FROM counters WHERE name = $1) FROM terminals WHERE name = $2", revoked, name).
+		Scan(&state, &reason, &spki, &after)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return caller{}, wireError(wire.KindForbidden, "terminal %.64q is not known here: enrol it", name)
+		return caller{}, 0, wireError(wire.KindForbidden, "terminal %.64q is not known here: enrol it", name)
 	case err != nil:
-		return caller{}, err
+		return caller{}, 0, err
 	case state == Suspended:
-		return caller{}, wireError(wire.KindForbidden, "terminal %s is suspended: %s", name, reason)
+		return caller{}, 0, wireError(wire.KindForbidden, "terminal %s is suspended: %s", name, reason)
 	case state != Enrolled || !bytes.Equal(spki, cert.RawSubjectPublicKeyInfo):
-		return caller{}, wireError(wire.KindForbidden, "this certificate of terminal %s is no longer good, another device was enrolled: enrol this one again", name)
+		return caller{}, 0, wireError(wire.KindForbidden, "this certificate of terminal %s is no longer good, another device was enrolled: enrol this one again", name)
 	}
 	key, err := parseKey(spki)
-	return caller{name, key}, err
+	return caller{name, key}, after, err
 }
 
 func parseKey(spki []byte) (*ecdsa.PublicKey, error) {
