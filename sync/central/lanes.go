@@ -58,7 +58,10 @@ func (l *lane) enter(ctx context.Context, terminal string, now func() time.Time)
 		l.mu.Unlock()
 	}
 	began := time.Now()
-	return sync.OnceFunc(func() { l.done(time.Since(began)) }), nil
+	return sync.OnceFunc(func() {
+		ended := time.Now()
+		l.next(func() { l.adm.Done(ended.Sub(began), ended) })
+	}), nil
 }
 
 // wait is until the turn has come. Whoever leaves the queue leaves its place to the next.
@@ -78,14 +81,15 @@ func (l *lane) wait(ctx context.Context, turn chan struct{}) error {
 		}
 	}
 	l.mu.Unlock()
-	l.done(0) // its turn came at the same moment
+	l.next(l.adm.Gone) // its turn came at the same moment
 	return context.Cause(ctx)
 }
 
-func (l *lane) done(took time.Duration) {
+// next counts one out and lets in who may begin.
+func (l *lane) next(out func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.adm.Done(took)
+	out()
 	for l.adm.Free() {
 		l.adm.Begin()
 		close(l.queue[0])

@@ -21,6 +21,7 @@ func TestSlotsComeEvenlyAndWhoeverKeepsItsSlotIsServed(t *testing.T) {
 	const work = 20 * time.Millisecond // 400 a second
 	synctest.Test(t, func(t *testing.T) {
 		l := newLane(width)
+		l.adm.work = work
 		var mu sync.Mutex
 		refused, worst, slots := 0, 0, map[time.Duration]int{}
 		began := time.Now()
@@ -61,6 +62,38 @@ func TestSlotsComeEvenlyAndWhoeverKeepsItsSlotIsServed(t *testing.T) {
 			if n > 400 {
 				t.Errorf("%d terminals have their slot at %v", n, at)
 			}
+		}
+	})
+}
+
+// TestSlowFirstSecondsGiveNoSlotsMinutesAway: after a start the processor has thousands of
+// handshakes to do, and the requests that were let in take long for once.
+func TestSlowFirstSecondsGiveNoSlotsMinutesAway(t *testing.T) {
+	const terminals, handshakes, work = 1000, 6 * time.Second, 200 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		l := newLane(workAtOnce)
+		began := time.Now()
+		var all sync.WaitGroup
+		for i := range terminals {
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * (handshakes + time.Second) / terminals) // fake time
+				for {
+					leave, err := l.enter(context.Background(), strconv.Itoa(i), time.Now)
+					if late := (*later)(nil); errors.As(err, &late) {
+						time.Sleep(late.after)
+						continue
+					}
+					time.Sleep(max(work, handshakes-time.Since(began)))
+					leave()
+					return
+				}
+			})
+		}
+		all.Wait()
+		least := handshakes + work*terminals/workAtOnce
+		t.Logf("%d terminals are served after %v, with the work alone it is %v", terminals, time.Since(began), least)
+		if time.Since(began) > 3*least/2 {
+			t.Errorf("served after %v", time.Since(began))
 		}
 	})
 }
