@@ -136,7 +136,7 @@ func (l *link) Standing(ctx context.Context, o validate.Opened) (terminal.Standi
 	if s.TerminalSuspended, s.GameSuspended, err = l.book.Suspended(ctx, o.Game, o.Emission, o.Number); err != nil {
 		return s, err
 	}
-	s.TerminalSuspended = s.TerminalSuspended || l.up.Status().Suspended()
+	s.TerminalSuspended = s.TerminalSuspended || l.up.Refused() != ""
 	if known {
 		s.Pack, s.OwnerEpoch = pack.State, pack.Epoch
 		if pack.Owner == l.name {
@@ -198,7 +198,7 @@ func (s shelf) Activate(ctx context.Context, gameCode string, pack uint32, opera
 	if err != nil {
 		return validate.Pack{}, err
 	}
-	if suspended || s.up.Status().Suspended() {
+	if suspended || s.up.Refused() != "" {
 		r := validate.TerminalSuspended
 		return validate.Pack{}, &terminal.Denied{Fault: terminal.Fault{Code: r.Code(), ClerkFR: r.Text(money.French).Clerk, ClerkEN: r.Text(money.English).Clerk,
 			Technician: r.Technician()}, Err: errors.New("this terminal is suspended")}

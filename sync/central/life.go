@@ -235,7 +235,7 @@ func (c *Central) MarkTickets(ctx context.Context, gameCode string, pack uint32,
 	if err != nil {
 		return fail(err)
 	}
-	c.feed.ring(newest)
+	c.feed.added(newest)
 	c.opt.Log.Info("tickets marked", "act", act, "game", item.GameCode, "pack", pack, "first", first, "last", last)
 	return item, nil
 }

@@ -62,7 +62,7 @@ func (c *Central) Send(ctx context.Context, m Message) (Message, error) {
 	if err != nil {
 		return fail(err)
 	}
-	c.feed.ring(newest)
+	c.feed.added(newest)
 	c.opt.Log.Info("message sent", "number", m.Number, "terminal", m.Terminal, "region", m.Region, "mandatory", m.Mandatory, "operator", m.Operator)
 	return m, nil
 }
@@ -182,7 +182,7 @@ func (c *Central) Withdraw(ctx context.Context, number int64) error {
 	if err != nil {
 		return fmt.Errorf("withdraw message %d: %w", number, err)
 	}
-	c.feed.ring(newest)
+	c.feed.added(newest)
 	c.opt.Log.Info("message withdrawn", "number", number)
 	return nil
 }

@@ -74,7 +74,7 @@ func (c *Central) MovePacks(ctx context.Context, gameCode string, first, last ui
 	if err != nil {
 		return fail(err)
 	}
-	c.feed.ring(m.newest)
+	c.feed.added(m.newest)
 	c.opt.Log.Info("packs moved", "act", "move", "game", gameCode, "first", first, "last", last, "owner", to, "force", force)
 	return m.runs, nil
 }
@@ -313,7 +313,7 @@ func (c *Central) Replace(ctx context.Context, old, by string) (Replacement, err
 	if err != nil {
 		return Replacement{}, fmt.Errorf("replace terminal %.64q by %.64q: %w", old, by, err)
 	}
-	c.feed.ring(m.newest)
+	c.feed.added(m.newest)
 	c.opt.Log.Warn("terminal replaced", "terminal", old, "by", by, "packs", r.Packs, "unsent", r.Unsent)
 	return r, nil
 }

@@ -191,7 +191,7 @@ func (c *Central) move(ctx context.Context, gameCode string, first, last uint32,
 	if err != nil {
 		return fail(err)
 	}
-	c.feed.ring(newest)
+	c.feed.added(newest)
 	c.opt.Log.Info("packs moved", "act", m.act, "game", runs[0].GameCode, "first", first, "last", last, "owner", runs[0].Owner)
 	return runs, nil
 }

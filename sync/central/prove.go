@@ -325,6 +325,9 @@ type packKey struct {
 	pack  uint32
 }
 
+// String is the key's one text.
+func (k packKey) String() string { return fmt.Sprintf("%v/%d", k.block, k.pack) }
+
 // right looks each pack up once: an upload's claims are of few.
 func (in *intake) right(ctx context.Context, c ledger.ClaimBody) (right, error) {
 	key := packKey{c.Block, c.Pack}

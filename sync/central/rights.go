@@ -250,7 +250,7 @@ func (c *Central) take(ctx context.Context, who caller) (wire.TakeAnswer, error)
 	if err != nil {
 		return a, err
 	}
-	c.feed.ring(a.Feed)
+	c.feed.added(a.Feed)
 	if a.Packs > 0 {
 		c.opt.Log.Info("packs given back", "terminal", who.name, "packs", a.Packs)
 	}

@@ -116,7 +116,7 @@ func (c *Central) SetRegion(ctx context.Context, name, region string) error {
 		return c.relist(ctx, tx)
 	})
 	if err == nil {
-		c.feed.ring(newest)
+		c.feed.added(newest)
 	}
 	return err
 }

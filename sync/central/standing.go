@@ -185,8 +185,8 @@ func (c *Central) standing(ctx context.Context, who caller, s wire.Standing) (wi
 	if err != nil {
 		return a, err
 	}
-	c.feed.ring(newest)
-	c.holds.strike()
+	c.feed.added(newest)
+	c.holds.ringAll()
 	c.opt.Log.Warn("a terminal has told what it may pay", "terminal", who.name, "packs", len(s.Packs), "claims", len(s.Claims), "stand", a.Claims, "held", len(s.Held), "all", s.Last)
 	return a, nil
 }

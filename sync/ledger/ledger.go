@@ -315,8 +315,8 @@ func (l *Ledger) Unsent(context.Context) (validate.Unsent, error) {
 	return l.counts, nil
 }
 
-// loadCounts counts the unsent claims and the slips that wait, at open and after an
-// acknowledgement.
+// loadCounts counts the unsent claims and the slips that wait, when what the ledger holds
+// was read anew.
 func (l *Ledger) loadCounts(ctx context.Context) error {
 	u, err := l.unsent(ctx, l.db)
 	if err != nil {
