@@ -23,6 +23,8 @@ type proof struct {
 	kind    wire.ExceptionKind // "" when nothing stands against it so far
 	text    string
 	pack    *packKey // of an entry about a pack that is no claim
+	game    string   // of the claim's block
+	top     int64    // top prizes in the block, where the claim is one; see topPrize
 }
 
 // against refuses a credit. The text is for a technician.
@@ -181,6 +183,7 @@ func (c *Central) scratched(claim ledger.ClaimBody, h manifest.Header) (code tic
 
 // compare holds the claimed prize against the proven tier.
 func (p proof) compare(tier int, h manifest.Header) proof {
+	p.game, p.top = h.Game, topOf(p.claim, h.Tiers)
 	if tier == 0 {
 		return p.against(wire.WrongPrize, "claimed tier %d, %d minor units; the ticket wins nothing", p.claim.Tier, p.claim.AmountMinor)
 	}
@@ -272,6 +275,9 @@ func (in *intake) judgeClaims(ctx context.Context, run []line) error {
 		}
 		if credited[l.seq] {
 			if err := in.knew(ctx, l.proof.claim); err != nil {
+				return err
+			}
+			if err := in.topPrize(ctx, l.proof); err != nil {
 				return err
 			}
 		}

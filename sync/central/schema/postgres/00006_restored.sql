@@ -56,3 +56,10 @@ CREATE TABLE IF NOT EXISTS attempts(
   received TEXT NOT NULL,
   PRIMARY KEY(block_id, pack, ticket, reason, terminal)
 );
+
+CREATE TABLE IF NOT EXISTS sales_ends(
+  block_id BYTEA NOT NULL PRIMARY KEY,
+  reason TEXT NOT NULL,
+  operator TEXT NOT NULL,
+  since TEXT NOT NULL
+);

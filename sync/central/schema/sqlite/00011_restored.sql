@@ -68,3 +68,11 @@ CREATE TABLE attempts(
   received TEXT NOT NULL,
   PRIMARY KEY(block_id, pack, ticket, reason, terminal)
 ) STRICT, WITHOUT ROWID;
+
+-- Blocks of which no more packs are put on sale.
+CREATE TABLE sales_ends(
+  block_id BLOB NOT NULL PRIMARY KEY,
+  reason TEXT NOT NULL,
+  operator TEXT NOT NULL,
+  since TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
