@@ -63,3 +63,24 @@ CREATE TABLE IF NOT EXISTS sales_ends(
   operator TEXT NOT NULL,
   since TEXT NOT NULL
 );
+
+CREATE TABLE IF NOT EXISTS catalogues(
+  sha256 TEXT NOT NULL PRIMARY KEY,
+  text TEXT NOT NULL,
+  games BIGINT NOT NULL,
+  operator TEXT NOT NULL,
+  published TEXT NOT NULL
+);
+
+CREATE TABLE IF NOT EXISTS releases(
+  name TEXT NOT NULL,
+  version TEXT NOT NULL,
+  sha256 TEXT NOT NULL,
+  size BIGINT NOT NULL,
+  operator TEXT NOT NULL,
+  announced TEXT NOT NULL,
+  withdrawn TEXT NOT NULL DEFAULT '',
+  PRIMARY KEY(name, version)
+);
+
+ALTER TABLE snapshots ADD COLUMN IF NOT EXISTS whole TEXT NOT NULL DEFAULT '';

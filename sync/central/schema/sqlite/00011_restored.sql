@@ -76,3 +76,28 @@ CREATE TABLE sales_ends(
   operator TEXT NOT NULL,
   since TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- Catalogues of games; the newest is in the snapshot. Text is the file.
+CREATE TABLE catalogues(
+  sha256 TEXT NOT NULL PRIMARY KEY,
+  text TEXT NOT NULL,
+  games INTEGER NOT NULL,
+  operator TEXT NOT NULL,
+  published TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Software that the snapshot names; withdrawn is '' while it does.
+CREATE TABLE releases(
+  name TEXT NOT NULL,
+  version TEXT NOT NULL,
+  sha256 TEXT NOT NULL,
+  size INTEGER NOT NULL,
+  operator TEXT NOT NULL,
+  announced TEXT NOT NULL,
+  withdrawn TEXT NOT NULL DEFAULT '',
+  PRIMARY KEY(name, version)
+) STRICT, WITHOUT ROWID;
+
+-- The same snapshot in the text that names the catalogue and software, signed; '' where it
+-- names neither.
+ALTER TABLE snapshots ADD COLUMN whole TEXT NOT NULL DEFAULT '';
