@@ -7,7 +7,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
 
 	"grattoir/sync/wire"
 	"grattoir/validate/policy"
@@ -46,6 +48,8 @@ func (c *Central) CloseSettlement(ctx context.Context, first, last policy.Date, 
 	switch {
 	case operator == "" || len(operator) > 64:
 		return fail(fmt.Errorf("%w: an act needs the name of its operator, at most 64 bytes", ErrRefused))
+	case strings.ContainsFunc(operator, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return fail(fmt.Errorf("%w: the operator's name has a character that does not print", ErrRefused))
 	case last.Before(first):
 		return fail(fmt.Errorf("%w: the last day comes before the first", ErrRefused))
 	case !last.Before(policy.DayInParis(now)):

@@ -13,8 +13,8 @@ import (
 // What reports need to have been written down at its time: when a terminal was not heard
 // and when it had which fault, and what it tells of the tickets that were looked at.
 
-// codeSilent is the code of the outages in which a terminal was not heard.
-const codeSilent = "no-contact"
+// CodeSilent is, in the table outages, the code of the outages in which a terminal was not heard.
+const CodeSilent = "no-contact"
 
 // Causes of a silence, as far as the hello after it tells.
 const (
@@ -45,7 +45,7 @@ func watch(ctx context.Context, tx *sql.Tx, name, now string, h wire.Hello) erro
 			cause = causeLink
 		}
 		// An upload that came before this hello has ended the silence, and knew no cause.
-		if _, err := tx.ExecContext(ctx, "UPDATE outages SET cause = $1 WHERE terminal = $2 AND code = $3 AND cause = ''", cause, name, codeSilent); err != nil {
+		if _, err := tx.ExecContext(ctx, "UPDATE outages SET cause = $1 WHERE terminal = $2 AND code = $3 AND cause = ''", cause, name, CodeSilent); err != nil {
 			return err
 		}
 	}
@@ -70,14 +70,14 @@ func silence(ctx context.Context, tx *sql.Tx, name, contact, now, cause string) 
 		return err
 	}
 	_, err = tx.ExecContext(ctx, `INSERT INTO outages(terminal, code, began, ended, cause) VALUES($1, $2, $3, $4, $5) ON CONFLICT(terminal, code, began) DO NOTHING`,
-		name, codeSilent, contact, now, cause)
+		name, CodeSilent, contact, now, cause)
 	return err
 }
 
 // faultsChanged keeps which faults began with this hello and which are gone.
 func faultsChanged(ctx context.Context, tx *sql.Tx, name, now string, had, has []string) error {
 	for _, code := range has {
-		if slices.Contains(had, code) || code == codeSilent {
+		if slices.Contains(had, code) || code == CodeSilent {
 			continue
 		}
 		_, err := tx.ExecContext(ctx, `INSERT INTO outages(terminal, code, began) VALUES($1, $2, $3) ON CONFLICT(terminal, code, began) DO NOTHING`, name, code, now)

@@ -35,7 +35,7 @@ type Sighting struct {
 // Sighted tells whether an answer about a ticket is worth a Sighting.
 func Sighted(r validate.Reason) bool {
 	switch r {
-	case validate.Winner, validate.AboveShopLimit, validate.PackStolen, validate.PackReturned, validate.PackNotActive, validate.AlreadyPaidHere,
+	case validate.Winner, validate.AboveShopLimit, validate.NeedsCentral, validate.OwnerSilent, validate.PackStolen, validate.PackReturned, validate.PackNotActive, validate.AlreadyPaidHere,
 		validate.AlreadyPaidElsewhere, validate.TooManyAttempts, validate.NotAuthentic:
 		return true
 	}
