@@ -28,7 +28,8 @@ import (
 // changes: what is known otherwise about its time later (a pack found to be stolen, a
 // conflict opened again, a policy that begins in the past) is the next one's correction,
 // the difference between what all earlier periods would be now and what they were closed
-// with. Demonstration blocks are in none.
+// with. The first period of all carries on what was due before it in the same way.
+// Demonstration blocks are in none.
 func aboutSettlement() About {
 	return About{Name: "settlement", Title: Text{"Règlement des points de vente", "Retail settlement"}, Filters: []string{"terminal", "shop", "region", "from", "to"},
 		By: []string{"shop", "terminal"},
@@ -53,7 +54,7 @@ func settlementColumns(f Filter) []Column {
 		Column{Key: "reversed", Kind: KindMoney, Title: Text{"montant repris", "amount taken back"}},
 		Column{Key: "borne", Kind: KindMoney, Title: Text{"pris en charge", "borne by the lottery"}},
 		Column{Key: "commission", Kind: KindMoney, Title: Text{"commission", "commission"}},
-		Column{Key: "correction", Kind: KindMoney, Title: Text{"correction des périodes closes", "correction of closed periods"}},
+		Column{Key: "correction", Kind: KindMoney, Title: Text{"correction et report d'avant", "correction and balance of before"}},
 		Column{Key: "due", Kind: KindMoney, Title: Text{"dû par le point de vente", "due by the shop"}})
 }
 
