@@ -212,8 +212,11 @@ func (s shelf) Activate(ctx context.Context, gameCode string, pack uint32, opera
 		}
 	}
 	p, err := s.book.Activate(ctx, gameCode, pack, operator, entered)
-	if errors.Is(err, ledger.ErrPack) {
+	switch {
+	case errors.Is(err, ledger.ErrPack):
 		err = fmt.Errorf("%w: %w", terminal.ErrNotForSale, err)
+	case errors.Is(err, ledger.ErrSales):
+		err = fmt.Errorf("%w: %w", terminal.ErrSalesEnded, err)
 	}
 	return p, err
 }

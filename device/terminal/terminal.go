@@ -83,6 +83,8 @@ type Ledger interface {
 	History(ctx context.Context, n int) ([]validate.Transaction, error)
 	Attempts(ctx context.Context, t validate.TicketKey) (int, error)
 	Failed(ctx context.Context, t validate.TicketKey) (int, error)
+	// Report tells central of a ticket that was presented: durably, once a ticket and reason.
+	Report(ctx context.Context, a validate.Attempt) error
 }
 
 // Printer puts slips on paper.

@@ -332,6 +332,9 @@ func TestFifthFailedSecretLocksTheTicketForTheRightOneToo(t *testing.T) {
 	if v := c.check(code); v.Verdict.Reason != validate.TooManyAttempts {
 		t.Fatalf("after five: %s", v.Verdict.Reason)
 	}
+	if list := c.ledger.Reported(); len(list) != 1 || list[0].Reason != validate.TooManyAttempts || list[0].Ticket.Number != code.Number {
+		t.Errorf("central hears of %+v", list)
+	}
 }
 
 func TestUnreadableLedgerIsNeitherARefusalNorAPayment(t *testing.T) {
@@ -650,6 +653,21 @@ func TestPackThatIsNotActiveIsNotPaid(t *testing.T) {
 	}
 	if v = c.pay(t, v); v.Stage == terminal.Paid {
 		t.Fatal("paid")
+	}
+}
+
+// TestCentralHearsOfAStolenTicketThatIsPresented, once.
+func TestCentralHearsOfAStolenTicketThatIsPresented(t *testing.T) {
+	c := newCounter()
+	c.central.Set(func(s *terminal.Standing) { s.Pack = validate.PackStolenNow })
+	code := c.ticket(t, 1, 8, 2000)
+	for range 2 {
+		if v := c.check(code); v.Verdict.Reason != validate.PackStolen {
+			t.Fatalf("%+v", v.Verdict)
+		}
+	}
+	if list := c.ledger.Reported(); len(list) != 1 || list[0].Reason != validate.PackStolen || list[0].Operator != "marie" || list[0].Entered != validate.Scanned {
+		t.Errorf("central hears of %+v", list)
 	}
 }
 

@@ -144,12 +144,13 @@ func (m move) step(ctx context.Context, tx *sql.Tx, b Block, pack uint32, now st
 	return p.item(b.GameCode), p.store(ctx, tx, b.GameCode, read, now)
 }
 
-// mayBeSold is nil where packs of a block may be put on sale, else ErrRefused: what is suspended is not sold.
+// mayBeSold is nil where packs of a block may be put on sale, else ErrRefused: what is
+// suspended is not sold, nor a block of which the sales have ended.
 func mayBeSold(ctx context.Context, tx *sql.Tx, b Block) error {
 	var reason string
 	err := tx.QueryRowContext(ctx, "SELECT reason FROM suspensions WHERE game = $1 AND emission IN ('', $2) AND block IN (0, $3) ORDER BY emission DESC, block DESC LIMIT 1", b.Game, b.Emission, b.Number).Scan(&reason)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil
+		return onSale(ctx, tx, b)
 	}
 	if err != nil {
 		return err

@@ -224,6 +224,7 @@ type FeedItem struct {
 	Suspension *SuspensionItem `json:"suspension,omitempty"`
 	Message    *MessageItem    `json:"message,omitempty"`
 	Exception  *ExceptionItem  `json:"exception,omitempty"`
+	Sales      *SalesItem      `json:"sales,omitempty"`
 }
 
 // FeedKind says what an item is about.

@@ -50,3 +50,29 @@ CREATE TABLE recalls(
 ALTER TABLE claims ADD COLUMN knew TEXT NOT NULL DEFAULT '';
 ALTER TABLE claims ADD COLUMN heard INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE claims ADD COLUMN recall INTEGER NOT NULL DEFAULT 0;
+
+-- Tickets that were presented at a terminal and that it tells of: reported stolen, or too
+-- many secrets of them were tried. One row a ticket, reason and terminal.
+CREATE TABLE attempts(
+  block_id BLOB NOT NULL,
+  pack INTEGER NOT NULL,
+  ticket INTEGER NOT NULL,
+  reason TEXT NOT NULL,
+  terminal TEXT NOT NULL,
+  epoch INTEGER NOT NULL,
+  seq INTEGER NOT NULL,
+  failed INTEGER NOT NULL,
+  operator TEXT NOT NULL,
+  entered TEXT NOT NULL,
+  tried TEXT NOT NULL,                 -- by the terminal's clock
+  received TEXT NOT NULL,
+  PRIMARY KEY(block_id, pack, ticket, reason, terminal)
+) STRICT, WITHOUT ROWID;
+
+-- Blocks of which no more packs are put on sale.
+CREATE TABLE sales_ends(
+  block_id BLOB NOT NULL PRIMARY KEY,
+  reason TEXT NOT NULL,
+  operator TEXT NOT NULL,
+  since TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
