@@ -196,9 +196,13 @@ func (in *intake) place(ctx context.Context, lines []line) (*wire.Error, error) 
 	var state TerminalState
 	var agreed int64
 	var tells int
+	var contact string
 	// The row is held, so that two uploads of one terminal come one after the other.
-	err := in.tx.QueryRowContext(ctx, "UPDATE terminals SET state = state WHERE name = $1 RETURNING state, ack_epoch, ack_seq, ack_hash, fresh_epoch, recover_epoch, tells", in.who.name).
-		Scan(&state, &in.acked.Epoch, &in.acked.Seq, &in.acked.Hash, &in.fresh, &agreed, &tells)
+	err := in.tx.QueryRowContext(ctx, "UPDATE terminals SET state = state WHERE name = $1 RETURNING state, ack_epoch, ack_seq, ack_hash, fresh_epoch, recover_epoch, tells, contact", in.who.name).
+		Scan(&state, &in.acked.Epoch, &in.acked.Seq, &in.acked.Hash, &in.fresh, &agreed, &tells, &contact)
+	if err == nil {
+		err = silence(ctx, in.tx, in.who.name, contact, in.now, "")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -374,7 +374,7 @@ func (in *intake) credit(ctx context.Context, run []line) (map[int64]bool, error
 		return credited, nil
 	}
 	statement := strings.Builder{}
-	statement.WriteString("INSERT INTO claims(terminal, epoch, received, block_id, pack, ticket, round, claim, seq, tier, amount_minor, currency, operator, paid) VALUES")
+	statement.WriteString("INSERT INTO claims(terminal, epoch, received, block_id, pack, ticket, round, claim, seq, tier, amount_minor, currency, operator, paid, entered, first_check) VALUES")
 	args := []any{in.who.name, in.epoch, in.now}
 	for i, l := range run {
 		if i > 0 {
@@ -382,7 +382,7 @@ func (in *intake) credit(ctx context.Context, run []line) (map[int64]bool, error
 		}
 		statement.WriteString("($1, $2, $3")
 		c := l.proof.claim
-		for _, value := range []any{c.Block[:], c.Pack, c.Ticket, c.Round, plain(c.Claim), l.seq, c.Tier, c.AmountMinor, plain(c.Currency), plain(c.Operator), plain(l.proof.at)} {
+		for _, value := range []any{c.Block[:], c.Pack, c.Ticket, c.Round, plain(c.Claim), l.seq, c.Tier, c.AmountMinor, plain(c.Currency), plain(c.Operator), plain(l.proof.at), plain(c.Entered), plain(c.FirstCheck)} {
 			args = append(args, value)
 			fmt.Fprintf(&statement, ", $%d", len(args))
 		}
