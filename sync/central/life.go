@@ -118,15 +118,12 @@ func (m move) step(ctx context.Context, tx *sql.Tx, b Block, pack uint32, now st
 	}
 	switch m.act {
 	case DeliverPack:
-		if err := knownRight(ctx, tx, b.ID, pack); err != nil {
+		if err := m.back.knows(ctx, tx, b.ID, pack); err != nil {
 			return p.item(b.GameCode), err
 		}
-		p.owner = m.owner
-		if p.epoch, err = raised(ctx, tx, p.epoch); err != nil {
-			return p.item(b.GameCode), err
-		}
+		p.owner, p.epoch = m.owner, m.back.raised(p.epoch)
 	case ActivatePack:
-		if err := mayBeSold(ctx, tx, b); err != nil {
+		if err := m.mayBeSold(ctx, tx, b); err != nil {
 			return read.item(b.GameCode), err
 		}
 		p.activated = now
@@ -142,6 +139,17 @@ func (m move) step(ctx context.Context, tx *sql.Tx, b Block, pack uint32, now st
 		p.was = ""
 	}
 	return p.item(b.GameCode), p.store(ctx, tx, b.GameCode, read, now)
+}
+
+// mayBeSold asks once for each block of an act.
+func (m move) mayBeSold(ctx context.Context, tx *sql.Tx, b Block) error {
+	err, asked := m.sold[b.ID]
+	if !asked {
+		if err = mayBeSold(ctx, tx, b); m.sold != nil {
+			m.sold[b.ID] = err
+		}
+	}
+	return err
 }
 
 // mayBeSold is nil where packs of a block may be put on sale, else ErrRefused: what is
