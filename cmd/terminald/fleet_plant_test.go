@@ -139,8 +139,8 @@ func plants() []plant {
 			}}},
 		{name: "the feed leaves out what is suspended", invariant: 15, rush: true, road: leavesOut, at: map[time.Duration]func(*fleet){
 			5 * time.Minute: func(f *fleet) { f.gameStopped(nil, f.dice("plant")) }}},
-		{name: "the old limits stay", invariant: 16, late: true, rush: true, policy: func(p *life) func() policy.Policy { return p.shop.f.limits },
-			at: map[time.Duration]func(*fleet){time.Minute: (*fleet).newPolicy}},
+		{name: "the old limits stay", invariant: 16, seed: 2, late: true, policy: func(p *life) func() policy.Policy { return p.shop.f.limits },
+			at: map[time.Duration]func(*fleet){time.Minute: (*fleet).newPolicy, 20 * time.Minute: showLarge, 25 * time.Minute: showLarge, 30 * time.Minute: showLarge}},
 		{name: "no certificate is renewed", invariant: 17, road: func(_ *fleet, next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == wire.PathRenew {
@@ -266,6 +266,16 @@ func allowsAtOnce(f *fleet, next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// showLarge has each shop shown a prize that the next day's policy does not pay at a counter.
+func showLarge(f *fleet) {
+	for _, s := range f.shops {
+		if i := slices.IndexFunc(s.fresh, func(l *lot) bool { return l.amount > lowerLimit && l.amount <= f.limits().ShopLimit }); i >= 0 {
+			s.fresh[i].at = s
+			s.serve(s.fresh[i])
+		}
+	}
 }
 
 // acksInItsPlace answers uploads with central's own key, and central never sees them.
