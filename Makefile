@@ -70,4 +70,4 @@ fuzz: ## every fuzz target for half a minute
 	@.ci/fuzz 30s
 
 clean:
-	rm -rf bin bench-out demo-out
+	rm -rf bin bench-out demo-out test-out

@@ -180,7 +180,7 @@ func (d *daemon) openCounter(ctx context.Context) (err error) {
 	d.counter = terminal.New(desk)
 	d.board.follow(d.counter)
 	d.page, err = screen.New(screen.Options{Terminal: d.counter, Name: c.Name, Shop: c.Shop.Name, Languages: languages(c.Language), Zone: zone, Currency: c.Policy.Currency,
-		Render: d.render, Demonstration: c.AcceptScaled, StandAlone: c.StandAlone, DataDate: d.blocks.date, Trusted: d.trusted, Log: d.log})
+		Render: d.render, Demonstration: c.AcceptScaled, StandAlone: c.StandAlone, DataDate: d.blocks.date, Trusted: d.trusted, Operators: d.team.choice(), Log: d.log})
 	return err
 }
 

@@ -84,14 +84,19 @@ func (s *Screen) activate(_ http.ResponseWriter, r *http.Request) error {
 
 // back takes the question away; nothing is paid, and no pack put on sale.
 func (s *Screen) back(_ http.ResponseWriter, r *http.Request) error {
-	if s.askingFor(r.PostForm.Get("id")) {
+	if s.askingFor(r.PostForm.Get("id")) || s.askingFor(r.PostForm.Get("batch")) {
 		s.ask("")
 	}
 	return nil
 }
 
-// next clears the counter if it still shows the view the clerk saw.
+// next clears the counter if it still shows the view the clerk saw. A batch that is paid
+// ends with it.
 func (s *Screen) next(_ http.ResponseWriter, r *http.Request) error {
+	state, _ := s.opt.Terminal.State()
+	if b := state.Batch; b != nil && b.Paid && b.ID == r.PostForm.Get("batch") && state.View.ID == r.PostForm.Get("id") {
+		return s.opt.Terminal.EndBatch(b.ID)
+	}
 	s.opt.Terminal.Dismiss(r.PostForm.Get("id"))
 	return nil
 }
@@ -136,9 +141,7 @@ func (s *Screen) ask(id string) {
 		return
 	}
 	s.asking, s.askedAt = id, time.Now()
-	close(s.asked)
-	s.asked = make(chan struct{})
-	s.seq++
+	s.turn()
 }
 
 func (s *Screen) askingFor(id string) bool {

@@ -159,6 +159,9 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 		err = c.describeAll(ctx)
 	}
 	if err == nil {
+		err = c.tiersOfAll(ctx)
+	}
+	if err == nil {
 		err = c.store.change(ctx, c.relist)
 	}
 	if err != nil {

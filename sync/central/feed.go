@@ -129,18 +129,24 @@ func (c *Central) EndPolls() { c.feed.close(); c.holds.close() }
 func (c *Central) watchFeed(ctx context.Context) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
+	owed := false // something was committed that was not acted on
 	for {
-		var err error
+		ticked := false
 		select {
 		case <-ctx.Done():
 			return
 		case <-c.feed.nudged:
 		case <-tick.C:
+			ticked = true
+		}
+		stirred, err := c.store.stirred()
+		if owed = owed || stirred || err != nil; !owed {
+			continue
+		}
+		if err = c.proclaim(ctx); err == nil && ticked {
 			err = c.heedRevocations(ctx)
 		}
-		if err == nil {
-			err = c.proclaim(ctx)
-		}
+		owed = err != nil || !ticked
 		if err != nil && ctx.Err() == nil {
 			c.opt.Log.Warn("feed not read, trying again", "err", err)
 		}
