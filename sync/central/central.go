@@ -199,8 +199,7 @@ func lockSetup(path string) (unlock func() error, err error) {
 func (c *Central) Close() error {
 	c.stop()
 	c.done.Wait()
-	c.feed.close()
-	c.holds.close()
+	c.EndPolls()
 	errs := []error{c.store.close()}
 	c.blocksMu.Lock()
 	defer c.blocksMu.Unlock()
