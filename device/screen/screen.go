@@ -153,6 +153,7 @@ func (s *Screen) Handler() http.Handler {
 	mux.HandleFunc("POST /read", s.press(s.readMessage))
 	mux.HandleFunc("POST /language", s.press(s.language))
 	mux.HandleFunc("POST /complete", s.press(s.complete))
+	mux.HandleFunc("POST /result", s.press(s.printResult))
 	mux.HandleFunc("POST /lock", s.press(s.lock))
 	mux.HandleFunc("POST /batch", s.press(s.beginBatch))
 	mux.HandleFunc("POST /batch/pay", s.press(s.payBatch))

@@ -261,6 +261,25 @@ func TestCashIsConfirmedInASecondStepOnly(t *testing.T) {
 	}
 }
 
+func TestSlipForThePaymentCentreIsPrintedOnce(t *testing.T) {
+	c := newCounter(t, nil)
+	v := c.check(t, 1, 600000)
+	wantAll(t, "the page of a prize above the limit", c.do(t, "GET", "/", nil, nil).Body.String(), "IMPRIMER LE BON", "6\u202f000\u00a0€")
+	wantAll(t, "the first press", c.press(t, "/result", v.ID).Body.String(), "Bon envoyé")
+	if r := c.press(t, "/result", v.ID); r.Code != http.StatusConflict {
+		t.Errorf("the second press: %d", r.Code)
+	}
+	c.await(t, "the slip", func(terminal.State) bool { return len(c.printer.Results()) > 0 })
+	if list := c.printer.Results(); len(list) != 1 || list[0].Verdict.Reason != validate.AboveShopLimit || list[0].Game != "Bingo" {
+		t.Errorf("%+v", list)
+	}
+	v = c.check(t, 2, 0)
+	wantNone(t, "the page of a loser", c.do(t, "GET", "/", nil, nil).Body.String(), "IMPRIMER LE BON")
+	if r := c.press(t, "/result", v.ID); r.Code != http.StatusConflict {
+		t.Errorf("a slip of a loser that nobody offers: %d", r.Code)
+	}
+}
+
 func TestPrizeThatNeedsIdentityOffersNoPayment(t *testing.T) {
 	c := newCounter(t, nil)
 	v := c.check(t, 1, 250000)

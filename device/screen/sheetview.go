@@ -145,7 +145,7 @@ func (s *Screen) laid(v *view, now snapshot, l money.Language) {
 func (v *view) lie(p *sheetView, serial uint64) {
 	v.Look, v.Sheet, v.Serial = lookSheet, p, serial
 	v.Word, v.Amount, v.InWords, v.Clerk, v.NextStep, v.Code, v.Details, v.When = "", "", "", "", "", "", nil, nil
-	v.CanPay, v.CashFirst, v.CanAsk, v.CanActivate, v.ActivateFirst, v.Receipt, v.Batch, v.Acts = false, false, false, false, false, nil, nil, nil
+	v.CanPay, v.CashFirst, v.CanAsk, v.CanActivate, v.ActivateFirst, v.CanSlip, v.Receipt, v.Batch, v.Acts = false, false, false, false, false, false, nil, nil, nil
 }
 
 // maxPIN is the longest PIN that operators have.

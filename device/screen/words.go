@@ -203,9 +203,13 @@ func (w words) dayYear() string   { return w.in("02/01/2006 à 15:04", "2 Jan 20
 
 // The counter without a ticket.
 
-func (w words) TypeCode() string { return w.in("SAISIR UN CODE", "TYPE A CODE") }
-func (w words) NewBatch() string { return w.in("PLUSIEURS TICKETS", "SEVERAL TICKETS") }
-func (w words) Menu() string     { return w.in("MENU", "MENU") }
+func (w words) TypeCode() string   { return w.in("SAISIR UN CODE", "TYPE A CODE") }
+func (w words) NewBatch() string   { return w.in("PLUSIEURS TICKETS", "SEVERAL TICKETS") }
+func (w words) ResultSlip() string { return w.in("IMPRIMER LE BON", "PRINT THE SLIP") }
+func (w words) SlipSent() string {
+	return w.in("Bon envoyé à l'imprimante.", "The slip was sent to the printer.")
+}
+func (w words) Menu() string { return w.in("MENU", "MENU") }
 
 // Several tickets of one customer.
 
