@@ -70,11 +70,10 @@ type Central struct {
 	blocks   map[validate.BlockID]*openBlock
 	replaced []*manifest.Block // by a higher serial
 
-	feed     *bell
-	heard    audiences
+	feed     *herald
 	visitors visitors
 	lanes    *lanes
-	holds    *bell // rung when an owner has answered
+	holds    *bell // rung for a pack whose owner has answered
 	stop     context.CancelFunc
 	done     sync.WaitGroup
 
@@ -160,6 +159,9 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 		err = c.describeAll(ctx)
 	}
 	if err == nil {
+		err = c.tiersOfAll(ctx)
+	}
+	if err == nil {
 		err = c.store.change(ctx, c.relist)
 	}
 	if err != nil {
@@ -169,8 +171,7 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 	if err != nil {
 		return nil, errors.Join(err, c.store.close())
 	}
-	c.feed, c.holds = newBell(newest), newBell(0)
-	c.heard.from, c.heard.to = newest, newest
+	c.feed, c.holds = newHerald(newest), newBell()
 	if err := c.heedRevocations(ctx); err != nil {
 		return nil, errors.Join(err, c.store.close())
 	}

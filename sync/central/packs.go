@@ -182,13 +182,16 @@ func (c *Central) move(ctx context.Context, gameCode string, first, last uint32,
 			if newest, err = addFeed(ctx, tx, everyone, now, wire.FeedItem{Kind: wire.FeedPack, Pack: &r}); err != nil {
 				return err
 			}
+			if err := recallPacks(ctx, tx, blocks, r, m.act, newest, now); err != nil {
+				return err
+			}
 		}
 		return nil
 	})
 	if err != nil {
 		return fail(err)
 	}
-	c.feed.ring(newest)
+	c.feed.added(newest)
 	c.opt.Log.Info("packs moved", "act", m.act, "game", runs[0].GameCode, "first", first, "last", last, "owner", runs[0].Owner)
 	return runs, nil
 }

@@ -32,7 +32,13 @@ const (
 	PieceSize      = 1 << 20   // bytes hashed apart in a block's descriptor; see Pieces
 	MaxBlock       = 256 << 20 // bytes of a block file
 	EnrolCodeBytes = 20        // secret (10) and pin of the CA (10) in an enrolment code
+	MaxLooks       = 200       // counts of answers in one hello
+	MaxSightings   = 100       // sightings in one hello
 )
+
+// SilentAfter is how long after its last contact a terminal counts as not heard: terminals
+// say hello every few minutes.
+const SilentAfter = 10 * time.Minute
 
 // Paths of the requests. All but PathEnrol need the terminal's client certificate.
 const (
@@ -106,6 +112,13 @@ type Hello struct {
 	// means that two devices have this terminal's name. "" from a program that tells none.
 	Run   string `json:"run,omitempty"`
 	Count int64  `json:"count,omitempty"`
+	// Tells says that the program tells what it may pay where the answer has Restored.
+	Tells bool `json:"tells,omitempty"`
+	// Looks are how often it answered what on its last days, at most MaxLooks, and Sightings
+	// tickets that central may want to know of, in the order of their numbers, at most
+	// MaxSightings: those above HelloAnswer.Sighted.
+	Looks     []Look     `json:"looks,omitempty"`
+	Sightings []Sighting `json:"sightings,omitempty"`
 }
 
 // Stop is what keeps a terminal from paying until a person at central has looked.
@@ -146,6 +159,11 @@ type HelloAnswer struct {
 	// Recover is the journal epoch that a person has agreed to, 0 for none: the terminal
 	// reads its own journal again and goes on in that epoch.
 	Recover int64 `json:"recover,omitempty"`
+	// Restored asks the terminal to tell what it may pay, PathStanding; nil for no need.
+	Restored *Restored `json:"restored,omitempty"`
+	// Sighted is the number of the newest sighting that central holds, 0 for none: the
+	// terminal forgets those up to it.
+	Sighted int64 `json:"sighted,omitempty"`
 }
 
 // Upload sends journal lines as they were written, in order, without a gap, from the
