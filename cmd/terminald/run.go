@@ -22,6 +22,7 @@ import (
 	"grattoir/device/printer"
 	"grattoir/device/scanner"
 	"grattoir/device/screen"
+	"grattoir/device/sound"
 	"grattoir/device/terminal"
 	"grattoir/sync/ledger"
 	"grattoir/validate"
@@ -263,6 +264,10 @@ func (d *daemon) startScans(ctx context.Context, g *group) {
 	})
 	g.start("operators", func() error { return d.team.run(ctx) })
 	g.start("pins", func() error { d.board.run(ctx, d.counter, d.page); return nil })
+	if c := d.config.Sound; len(c.Program) > 0 && c.Volume > 0 {
+		speaker := &sound.Player{Play: sound.Program(c.Program[0], c.Program[1:]...), Volume: c.Volume, Log: d.log}
+		g.start("sound", func() error { speaker.Run(ctx, d.counter); return nil })
+	}
 	g.start("sign-on", func() error { d.counter.Watch(ctx); return nil })
 	g.start("scanner", func() error {
 		return d.devices.glass.Run(ctx, func(s scanner.Scan) {
