@@ -31,9 +31,9 @@ import (
 )
 
 // run is the daemon's life: open, recover, serve, stop in order.
-func run(ctx context.Context, c configs.Terminal) error {
+func run(ctx context.Context, path string, c configs.Terminal) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	return (&daemon{config: c, log: log, now: clock(), pins: pins.Machine(c)}).run(ctx)
+	return (&daemon{path: path, config: c, log: log, now: clock(), pins: pins.Machine(c)}).run(ctx)
 }
 
 // run opens the parts, and closes them however it ends.
@@ -50,6 +50,7 @@ func (d *daemon) run(ctx context.Context) error {
 
 // daemon is the terminal's parts, in the order in which they are opened.
 type daemon struct {
+	path   string // of its configuration, "" for none
 	config configs.Terminal
 	log    *slog.Logger
 	now    func() time.Time
@@ -181,7 +182,7 @@ func (d *daemon) openCounter(ctx context.Context) (err error) {
 	d.counter = terminal.New(desk)
 	d.board.follow(d.counter)
 	d.page, err = screen.New(screen.Options{Terminal: d.counter, Name: c.Name, Shop: c.Shop.Name, Languages: languages(c.Language), Zone: zone, Currency: c.Policy.Currency,
-		Render: d.render, Demonstration: c.AcceptScaled, StandAlone: c.StandAlone, DataDate: d.blocks.date, Trusted: d.trusted, Operators: d.team.choice(), Log: d.log})
+		Render: d.render, Demonstration: c.AcceptScaled, StandAlone: c.StandAlone, DataDate: d.blocks.date, Trusted: d.trusted, Operators: d.team.choice(), Workshop: d.workshop(), Log: d.log})
 	return err
 }
 

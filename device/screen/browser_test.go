@@ -451,6 +451,13 @@ func (c *counter) sheetShots(base terminal.State, on func(validate.Reason, money
 		add("sheet-"+name, duty, x, false)
 	}
 
+	bad := health.Check{Code: "D14", Name: "printer", State: health.Fail, Detail: strings.Repeat("a detail of some length ", 9), Hint: strings.Repeat("what to do about it ", 9)}
+	report := health.Report{Checks: []health.Check{bad, bad, bad}}
+	for name, found := range map[sheetName]inspection{workshopSheet: {}, doctorSheet: {report: &report}, trialSheet: {tried: &bad},
+		addressSheet: {list: []Address{{"central", "https://central.lottery.example:8443"}, {"network", "192.168.178.120"}, {"network", "fd00:1234:5678:9abc:def0:1234:5678:9abc"}, {"page", "http://127.0.0.1:8087/"}, {"program", "grattoir v1.2.3-45-gabcdef0"}}}} {
+		add("sheet-"+string(name), duty, sheet{name: name, found: &found}, false)
+	}
+
 	b := terminal.Batch{ID: "b", Currency: "EUR", Needs: []validate.Need{}}
 	for i, r := range []validate.Reason{validate.Winner, validate.NotAWinner, validate.AlreadyPaidElsewhere, validate.PackNotActive, validate.AboveShopLimit, validate.Winner, validate.TicketNotInBlock, validate.Winner, validate.NotAuthentic, validate.Winner} {
 		v := on(r, 199999).View
@@ -532,7 +539,10 @@ const measure = `(() => {
 // TestBrowserEveryViewFits looks at every view in both languages at the three screens, and
 // leaves pictures of some in test-out, or of all in the folder that GRATTOIR_SHOTS names.
 func TestBrowserEveryViewFits(t *testing.T) {
-	c := newCounter(t, func(o *Options) { o.Demonstration = true })
+	c := newCounter(t, func(o *Options) {
+		o.Demonstration = true
+		o.Workshop = Workshop{Bench: &health.Bench{}, Addresses: func() []Address { return nil }, Examine: func(context.Context) (health.Report, error) { return health.Report{}, nil }}
+	})
 	c.trusted = time.Time{} // the longest clock
 	c.silence = time.Hour
 	inner := c.Handler()
@@ -541,7 +551,7 @@ func TestBrowserEveryViewFits(t *testing.T) {
 			<-r.Context().Done()
 			return
 		}
-		if strings.HasPrefix(r.URL.Path, "/slip/") {
+		if strings.HasPrefix(r.URL.Path, "/slip/") || r.URL.Path == "/address.png" {
 			w.Header().Set("Content-Type", "image/png")
 			w.Header().Set("Cache-Control", "max-age=3600")
 			_ = c.opt.Render(w, validate.Receipt{})
