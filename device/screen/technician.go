@@ -172,6 +172,7 @@ func (s *Screen) technician(p *sheetView, x sheet, w words) {
 	case trialSheet:
 		p.Title = w.SelfTest()
 		if c := found.tried; c != nil {
+			p.Title = "" // what was found needs the room
 			p.Text = []string{c.Code + " " + c.Name + ": " + strings.ToUpper(string(c.State)) + ". " + short(c.Detail)}
 			if c.Hint != "" {
 				p.Text = append(p.Text, short(c.Hint))
