@@ -50,13 +50,13 @@ type counter struct {
 
 // newCounter makes a counter whose printing goes on until the test ends. Edit, when
 // set, changes the options.
-func newCounter(t *testing.T, edit func(*Options)) *counter {
+func newCounter(t testing.TB, edit func(*Options)) *counter {
 	t.Helper()
 	return newCounterOf(t, nil, edit)
 }
 
 // newCounterOf makes one of other options of the counter itself, too.
-func newCounterOf(t *testing.T, desk func(*terminal.Options), edit func(*Options)) *counter {
+func newCounterOf(t testing.TB, desk func(*terminal.Options), edit func(*Options)) *counter {
 	t.Helper()
 	now := func() time.Time { return noon }
 	log := slog.New(slog.DiscardHandler)
@@ -106,7 +106,7 @@ func drawing() image.Image {
 }
 
 // put lays a ticket of an amount on the shelf and returns its code.
-func (c *counter) put(t *testing.T, number uint16, o validate.Opened) string {
+func (c *counter) put(t testing.TB, number uint16, o validate.Opened) string {
 	t.Helper()
 	code, err := ticket.Make(ticket.G40(), "512", 123, number, "0123456789012345678901")
 	if err != nil {
