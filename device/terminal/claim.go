@@ -78,8 +78,12 @@ func (t *Terminal) judge(ctx context.Context, v View) View {
 	v.Verdict = t.decide(ctx, &v, false)
 	t.join(&v)
 	t.opt.Log.Info("checked", "ticket", v.Code, "outcome", v.Verdict.Outcome, "reason", v.Verdict.Reason, "stage", v.Stage, "detail", v.Detail, "entered", v.Entered)
+	v.Slip = t.opt.ResultSlips == ResultEach && v.Stage == Verdict && v.Code.Game != ""
 	t.change(func(st *State) { st.View = v })
 	t.opt.Step("shown")
+	if v.Slip {
+		t.printResult(v)
+	}
 	if v.Verdict.Outcome == validate.Pay {
 		t.opt.Ledger.Prepare(t.claim(v, "")) // while the clerk counts the money
 	}

@@ -31,6 +31,7 @@ type counter struct {
 	asked   int           // how often it was asked
 
 	releases bool                   // with the day's end
+	slips    terminal.ResultSlips   // of checks
 	staff    *terminaltest.Staff    // nil for none
 	register *terminaltest.Register // nil for none
 	packs    *terminaltest.Packs    // nil for none
@@ -58,7 +59,7 @@ func (c *counter) restart() {
 	opt := terminal.Options{Name: "T-1", Shelf: c.shelf, Ledger: c.ledger, Printer: c.printer, Central: c.central, Currency: "EUR",
 		Policy: func() policy.Policy { c.asked++; return c.limits },
 		Now:    func() time.Time { return noon }, Trusted: func() time.Time { return noon },
-		Log: slog.New(slog.NewTextHandler(c.log, nil)), Operator: "marie", ReleaseAtClose: c.releases,
+		Log: slog.New(slog.NewTextHandler(c.log, nil)), Operator: "marie", ReleaseAtClose: c.releases, ResultSlips: c.slips,
 		Step: func(s string) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
