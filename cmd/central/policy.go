@@ -19,7 +19,7 @@ import (
 )
 
 func policyCommand() *cobra.Command {
-	return cli.Group("policy", "Sign the limits that terminals pay by, and publish them", policySignCommand(), policyCosignCommand(), policyShowCommand(), policyPublishCommand(), policyListCommand())
+	return cli.Group("policy", "Sign the limits that terminals pay by, and publish them", policySignCommand(), policyCosignCommand(), policyShowCommand(), policyPublishCommand(), policyListCommand(), policyWithdrawCommand())
 }
 
 // policyAnswer is a signed policy in the answers of the three commands.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"grattoir/sync/central"
+	"grattoir/sync/uplink/memnet"
 	"grattoir/sync/wire"
 )
 
@@ -28,18 +29,17 @@ type roads struct {
 	f *fleet
 
 	mu      sync.Mutex
-	accept  chan net.Conn // nil while central is down
-	closed  chan struct{}
+	central *memnet.Listener     // nil while central is down
 	down    map[string]time.Time // links that are cut, until when; "" is everybody's
 	rough   map[string]time.Time // links on which much is lost, until when
-	carried map[string]map[net.Conn]bool
+	carried map[string]map[*memnet.Conn]bool
 	sent    map[string]uint64 // requests by terminal and path
 
 	requests, lost, twice int
 }
 
 func newRoads(f *fleet) *roads {
-	return &roads{f: f, down: map[string]time.Time{}, rough: map[string]time.Time{}, carried: map[string]map[net.Conn]bool{}, sent: map[string]uint64{}}
+	return &roads{f: f, down: map[string]time.Time{}, rough: map[string]time.Time{}, carried: map[string]map[*memnet.Conn]bool{}, sent: map[string]uint64{}}
 }
 
 // number is a number that follows from the seed and a text.
@@ -58,8 +58,8 @@ func dice(seed uint64, text string) *mathrand.Rand {
 func (r *roads) listen() net.Listener {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.accept, r.closed = make(chan net.Conn), make(chan struct{})
-	return &pipeListener{r.accept, r.closed, sync.Once{}}
+	r.central = memnet.Listen()
+	return r.central
 }
 
 // lane is a connection with the name of its terminal.
@@ -72,25 +72,18 @@ type lane struct {
 func (r *roads) dialer(p *life) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
 		r.mu.Lock()
-		accept, closed := r.accept, r.closed
-		if accept == nil || p.dead.Load() || time.Now().Before(r.down[p.shop.name]) || time.Now().Before(r.down[""]) {
+		central := r.central
+		if central == nil || p.dead.Load() || time.Now().Before(r.down[p.shop.name]) || time.Now().Before(r.down[""]) {
 			r.mu.Unlock()
 			return nil, errDown
 		}
-		near, far := net.Pipe()
+		near, far := memnet.Pipe()
 		if r.carried[p.shop.name] == nil {
-			r.carried[p.shop.name] = map[net.Conn]bool{}
+			r.carried[p.shop.name] = map[*memnet.Conn]bool{}
 		}
 		r.carried[p.shop.name][near] = true
 		r.mu.Unlock()
-		select {
-		case accept <- lane{far, p.shop.name}:
-			return near, nil
-		case <-closed:
-			return nil, errDown
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+		return near, central.Offer(ctx, lane{far, p.shop.name})
 	}
 }
 
@@ -101,7 +94,7 @@ func (r *roads) cut(name string) {
 	for from, conns := range r.carried {
 		if name == "" || name == from {
 			for c := range conns {
-				_ = c.Close()
+				c.Cut()
 			}
 			delete(r.carried, from)
 		}

@@ -284,6 +284,21 @@ func (l *library) held(sha256 string) (uplink.Held, bool) {
 	return uplink.Held{GameCode: h.GameCode, FirstPack: h.FirstPack, LastPack: h.LastPack(), Sound: f.block.Damage() == nil && !f.block.LacksPepper()}, true
 }
 
+// of is the header of the block that a pack is in, false where it is not here.
+func (l *library) of(gameCode string, pack uint32) (manifest.Header, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.seen {
+		if f.block == nil {
+			continue
+		}
+		if h := f.block.Header; h.GameCode == gameCode && h.FirstPack <= pack && pack <= h.LastPack() {
+			return h, true
+		}
+	}
+	return manifest.Header{}, false
+}
+
 // date is how new the newest manifest is.
 func (l *library) date() time.Time {
 	l.mu.Lock()

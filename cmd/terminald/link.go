@@ -67,6 +67,7 @@ func loadTrust(c configs.Terminal) (trust, error) {
 type link struct {
 	up     *uplink.Uplink
 	book   *ledger.Ledger
+	blocks *library
 	name   string
 	ends   map[string]policy.Date // closing notices, of a terminal on its own
 	broken error                  // why there is no uplink, of a terminal that should have one
@@ -109,7 +110,7 @@ func newLink(c configs.Terminal, t trust, book *ledger.Ledger, blocks *library, 
 		return nil, err
 	}
 	blocks.know(up.Listed()) // from before the start
-	return &link{up: up, book: book, name: c.Name}, nil
+	return &link{up: up, book: book, blocks: blocks, name: c.Name}, nil
 }
 
 // central is the counter's view: what the feed has said of a ticket's pack.
@@ -135,7 +136,7 @@ func (l *link) Standing(ctx context.Context, o validate.Opened) (terminal.Standi
 	if s.TerminalSuspended, s.GameSuspended, err = l.book.Suspended(ctx, o.Game, o.Emission, o.Number); err != nil {
 		return s, err
 	}
-	s.TerminalSuspended = s.TerminalSuspended || l.up.Status().Suspended()
+	s.TerminalSuspended = s.TerminalSuspended || l.up.Refused() != ""
 	if known {
 		s.Pack, s.OwnerEpoch = pack.State, pack.Epoch
 		if pack.Owner == l.name {
@@ -189,16 +190,26 @@ func (s shelf) Inventory(ctx context.Context) ([]validate.PackRun, error) {
 	return list, err
 }
 
-// Activate puts a pack on sale, unless central has suspended this terminal.
+// Activate puts a pack on sale, unless central has suspended this terminal, or the pack's
+// game, emission or block. Of a block that is not here central decides afterwards.
 func (s shelf) Activate(ctx context.Context, gameCode string, pack uint32, operator string, entered validate.Entered) (validate.Pack, error) {
-	suspended, _, err := s.book.Suspended(ctx, "", "", 0)
+	h, _ := s.blocks.of(gameCode, pack)
+	suspended, game, err := s.book.Suspended(ctx, h.Game, h.Emission, h.Number)
 	if err != nil {
 		return validate.Pack{}, err
 	}
-	if suspended || s.up.Status().Suspended() {
+	if suspended || s.up.Refused() != "" {
 		r := validate.TerminalSuspended
 		return validate.Pack{}, &terminal.Denied{Fault: terminal.Fault{Code: r.Code(), ClerkFR: r.Text(money.French).Clerk, ClerkEN: r.Text(money.English).Clerk,
 			Technician: r.Technician()}, Err: errors.New("this terminal is suspended")}
+	}
+	if game {
+		p, err := s.book.PackFacts(ctx, gameCode, pack)
+		if err == nil && p.Activatable() {
+			return p, terminal.ErrGameSuspended
+		} else if err != nil {
+			return p, err
+		}
 	}
 	p, err := s.book.Activate(ctx, gameCode, pack, operator, entered)
 	if errors.Is(err, ledger.ErrPack) {

@@ -26,6 +26,7 @@ import (
 	"grattoir/sync/central"
 	"grattoir/sync/ledger"
 	"grattoir/sync/uplink"
+	"grattoir/sync/uplink/memnet"
 	"grattoir/validate"
 	"grattoir/validate/manifest"
 	"grattoir/validate/manifest/seal"
@@ -249,10 +250,9 @@ func (w *world) settle(s *till) {
 // network carries connections in memory, or is down.
 type network struct {
 	mu      sync.Mutex
-	accept  chan net.Conn
-	closed  chan struct{}
+	central *memnet.Listener
 	until   time.Time // down until then
-	carried []net.Conn
+	carried []*memnet.Conn
 }
 
 var errDown = errors.New("the network is down")
@@ -261,8 +261,8 @@ var errDown = errors.New("the network is down")
 func (n *network) listen() net.Listener {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.accept, n.closed = make(chan net.Conn), make(chan struct{})
-	return &pipeListener{n.accept, n.closed, sync.Once{}}
+	n.central = memnet.Listen()
+	return n.central
 }
 
 func (n *network) dial(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -271,25 +271,18 @@ func (n *network) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 		n.mu.Unlock()
 		return nil, errDown
 	}
-	near, far := net.Pipe()
-	n.carried = append(n.carried, near, far)
-	accept, closed := n.accept, n.closed
+	near, far := memnet.Pipe()
+	n.carried = append(n.carried, near)
+	central := n.central
 	n.mu.Unlock()
-	select {
-	case accept <- far:
-		return near, nil
-	case <-closed:
-		return nil, errDown
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return near, central.Offer(ctx, far)
 }
 
 func (n *network) cutAll() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, c := range n.carried {
-		_ = c.Close()
+		c.Cut()
 	}
 	n.carried = nil
 }
@@ -306,25 +299,3 @@ func (n *network) mend() {
 	defer n.mu.Unlock()
 	n.until = time.Time{}
 }
-
-type pipeListener struct {
-	accept chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.accept:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipeListener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return nil
-}
-
-func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "central.test"} }

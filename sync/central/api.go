@@ -74,6 +74,7 @@ func (c *Central) API() http.Handler {
 	mux.HandleFunc("GET "+wire.PathJournal, c.in(c.lanes.files, c.known(c.serveOwnJournal)))
 	mux.HandleFunc("POST "+wire.PathClaim, c.in(c.lanes.claims, c.known(c.serveClaim)))
 	mux.HandleFunc("POST "+wire.PathHolds, c.in(c.lanes.holds, c.known(c.serveHolds)))
+	mux.HandleFunc("POST "+wire.PathStanding, c.in(c.lanes.hello, c.known(c.serveStanding)))
 	mux.HandleFunc("POST "+wire.PathTake, c.in(c.lanes.holds, c.known(c.serveTake)))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, wireError(wire.KindNotFound, "no such request: this program knows protocol %d", wire.Protocol))
@@ -105,14 +106,15 @@ func (c *Central) known(serve func(http.ResponseWriter, *http.Request, caller)) 
 			return
 		}
 		// Before it is looked at: a suspension from here on ends the request.
-		ctx, leave := c.visitors.enter(r.Context(), cert.Subject.CommonName)
+		ctx, visit, leave := c.visitors.enter(r.Context(), cert.Subject.CommonName)
 		defer leave()
 		r = r.WithContext(ctx)
-		who, err := c.identify(ctx, cert)
+		who, after, err := c.identify(ctx, cert)
 		if err != nil {
 			c.fail(w, r, err)
 			return
 		}
+		c.visitors.admit(visit, after)
 		serve(w, r, who)
 	}
 }
@@ -246,7 +248,7 @@ func (c *Central) serveFeed(w http.ResponseWriter, r *http.Request, who caller) 
 	f, err := c.Feed(r.Context(), who.name, after, time.Duration(seconds)*time.Second)
 	if err == nil {
 		// A minute may have passed: whoever was suspended in it learns nothing more.
-		_, err = c.identify(r.Context(), r.TLS.PeerCertificates[0])
+		_, _, err = c.identify(r.Context(), r.TLS.PeerCertificates[0])
 	}
 	c.answer(w, r, f, err)
 }

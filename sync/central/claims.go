@@ -128,15 +128,13 @@ func (x *asked) answer(ctx context.Context) (wire.ClaimAnswer, error) {
 		return a, err
 	}
 	if a.State == "" {
-		if a, err = x.owner(ctx, r); err != nil {
+		// Before the owner is asked to hold it: what it holds tells what was allowed before.
+		if unsure, err := x.uncertain(ctx); err != nil {
 			return a, err
-		}
-	}
-	if a.State == wire.ClaimApproved {
-		if forgot, err := putBack(ctx, x.tx); err != nil {
+		} else if unsure {
+			a = wire.ClaimAnswer{State: wire.ClaimPending, Why: wire.WhyOwnerSilent, Text: "central was put back from a backup and waits for the terminals that may have the ticket"}
+		} else if a, err = x.owner(ctx, r); err != nil {
 			return a, err
-		} else if forgot { // it may have allowed this ticket to somebody else before
-			a = wire.ClaimAnswer{State: wire.ClaimPending, Why: wire.WhyOwnerSilent, Text: "central was put back from a backup and allows nothing yet"}
 		}
 	}
 	if a.State == wire.ClaimPending {
@@ -144,12 +142,17 @@ func (x *asked) answer(ctx context.Context) (wire.ClaimAnswer, error) {
 	}
 	if a.State == wire.ClaimApproved {
 		a.OwnerEpoch = r.epoch
-		if err := once(x.tx.ExecContext(ctx, `INSERT INTO reservations(block_id, pack, ticket, round, claim, terminal, made) VALUES($1, $2, $3, $4, $5, $6, $7)
-			ON CONFLICT(block_id, pack, ticket, round) DO NOTHING`, x.q.Block[:], x.q.Pack, x.q.Ticket, x.q.Round, x.q.Claim, x.who.name, x.now)); err != nil {
+		if err := x.reserve(ctx); err != nil {
 			return a, err
 		}
 	}
 	return x.decided(ctx, a)
+}
+
+// reserve keeps the ticket's round for this claim; errAgain where another one has it.
+func (x *asked) reserve(ctx context.Context) error {
+	return once(x.tx.ExecContext(ctx, `INSERT INTO reservations(block_id, pack, ticket, round, claim, terminal, made) VALUES($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT(block_id, pack, ticket, round) DO NOTHING`, x.q.Block[:], x.q.Pack, x.q.Ticket, x.q.Round, x.q.Claim, x.who.name, x.now))
 }
 
 // begin finds the claim's row, which it makes and holds, and what it says.

@@ -79,17 +79,21 @@ func (c *Central) EndPolls() { c.feed.close(); c.holds.close() }
 func (c *Central) watchFeed(ctx context.Context) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
+	failed := false // what stirred said was not acted on
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
+		if stirred, err := c.store.stirred(); err == nil && !stirred && !failed {
+			continue
+		}
 		newest, err := c.newestFeed(ctx)
 		if err == nil {
 			err = c.heedRevocations(ctx)
 		}
-		if err != nil {
+		if failed = err != nil; failed {
 			if ctx.Err() == nil {
 				c.opt.Log.Warn("feed not read, trying again", "err", err)
 			}

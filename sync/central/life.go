@@ -118,9 +118,17 @@ func (m move) step(ctx context.Context, tx *sql.Tx, b Block, pack uint32, now st
 	}
 	switch m.act {
 	case DeliverPack:
+		if err := knownRight(ctx, tx, b.ID, pack); err != nil {
+			return p.item(b.GameCode), err
+		}
 		p.owner = m.owner
-		p.epoch++
+		if p.epoch, err = raised(ctx, tx, p.epoch); err != nil {
+			return p.item(b.GameCode), err
+		}
 	case ActivatePack:
+		if err := mayBeSold(ctx, tx, b); err != nil {
+			return read.item(b.GameCode), err
+		}
 		p.activated = now
 	case SettlePack:
 		p.settled, p.settledBy = now, m.by
@@ -134,6 +142,19 @@ func (m move) step(ctx context.Context, tx *sql.Tx, b Block, pack uint32, now st
 		p.was = ""
 	}
 	return p.item(b.GameCode), p.store(ctx, tx, b.GameCode, read, now)
+}
+
+// mayBeSold is nil where packs of a block may be put on sale, else ErrRefused: what is suspended is not sold.
+func mayBeSold(ctx context.Context, tx *sql.Tx, b Block) error {
+	var reason string
+	err := tx.QueryRowContext(ctx, "SELECT reason FROM suspensions WHERE game = $1 AND emission IN ('', $2) AND block IN (0, $3) ORDER BY emission DESC, block DESC LIMIT 1", b.Game, b.Emission, b.Number).Scan(&reason)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: game %s, emission %s, block %d is suspended (%s): none of its packs is put on sale before it is resumed", ErrRefused, b.Game, b.Emission, b.Number, reason)
 }
 
 // maxTicket is the highest number that a ticket can have in its pack.
@@ -206,6 +227,9 @@ func (c *Central) MarkTickets(ctx context.Context, gameCode string, pack uint32,
 			return err
 		}
 		newest, err = addFeed(ctx, tx, everyone, now, wire.FeedItem{Kind: wire.FeedTickets, Tickets: &item})
+		for ticket := int64(first); ticket <= int64(last) && err == nil; ticket++ {
+			err = recall(ctx, tx, packKey{b.ID, pack}, ticket, act, newest, now)
+		}
 		return err
 	})
 	if err != nil {

@@ -30,7 +30,8 @@ type Message struct {
 	Readers   int       `json:"readers"` // terminals at which it was read
 }
 
-// Send says a message. A region's message goes to the terminals that stand there now. The
+// Send says a message. A region's message goes to the terminals that stand there, and to those that
+// come there while it is valid (SetRegion). The
 // errors include ErrRefused, and ErrNotFound where it would reach nobody.
 func (c *Central) Send(ctx context.Context, m Message) (Message, error) {
 	fail := func(err error) (Message, error) { return Message{}, fmt.Errorf("send the message: %w", err) }
@@ -136,6 +137,29 @@ func (m Message) tell(ctx context.Context, tx *sql.Tx, audience []string, now st
 		}
 	}
 	return newest, nil
+}
+
+// tellArrived gives a terminal the messages of the region that it has come to, as far as
+// they are out and their last day is not over. What it has read before stays read.
+func (c *Central) tellArrived(ctx context.Context, tx *sql.Tx, name, region string) (newest int64, err error) {
+	if region == "" {
+		return 0, nil
+	}
+	var list []Message
+	err = eachRow(ctx, tx, `SELECT number, mandatory, valid_from, valid_to, fr, en FROM messages WHERE region = $1 AND withdrawn = '' AND (valid_to = '' OR valid_to >= $2) ORDER BY number`, func(row scanner) error {
+		var m Message
+		var mandatory int
+		err := row.Scan(&m.Number, &mandatory, &m.From, &m.Until, &m.French, &m.English)
+		m.Mandatory = mandatory == 1
+		list = append(list, m)
+		return err
+	}, region, policy.DayInParis(c.opt.Now()).String())
+	for _, m := range list {
+		if err == nil {
+			newest, err = m.tell(ctx, tx, []string{name}, c.now())
+		}
+	}
+	return newest, err
 }
 
 // Withdraw takes a message back: it goes from every counter, read or not.

@@ -127,6 +127,9 @@ func (m *moving) one(ctx context.Context, p Pack) error {
 	if p.Owner == m.to {
 		return fmt.Errorf("%w: pack %d is owned by %s already", ErrRefused, p.Number, p.Owner)
 	}
+	if err := knownRight(ctx, m.tx, p.Block, p.Number); err != nil {
+		return err
+	}
 	m.packs++
 	key := packKey{p.Block, p.Number}
 	held, err := packRightOf(ctx, m.tx, key, p.Epoch)
@@ -153,17 +156,21 @@ func (m *moving) one(ctx context.Context, p Pack) error {
 
 // take makes the terminal a pack's owner without the right to pay it with no network.
 func (m *moving) take(ctx context.Context, p Pack, held packRight) error {
-	_, err := m.tx.ExecContext(ctx, `INSERT INTO pack_rights(block_id, pack, epoch, kind, holder, holder_epoch, since) VALUES($1, $2, $3, $4, $5, $6, $7)
+	epoch, err := raised(ctx, m.tx, p.Epoch)
+	if err != nil {
+		return err
+	}
+	_, err = m.tx.ExecContext(ctx, `INSERT INTO pack_rights(block_id, pack, epoch, kind, holder, holder_epoch, since) VALUES($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT(block_id, pack) DO UPDATE SET epoch = excluded.epoch, kind = excluded.kind, holder = excluded.holder, holder_epoch = excluded.holder_epoch, since = excluded.since`,
-		p.Block[:], p.Number, p.Epoch+1, held.kind, held.holder, held.epoch, m.now)
+		p.Block[:], p.Number, epoch, held.kind, held.holder, held.epoch, m.now)
 	if err != nil {
 		return err
 	}
 	if err := once(m.tx.ExecContext(ctx, "UPDATE packs SET owner = $1, epoch = $2, changed = $3 WHERE block_id = $4 AND pack = $5 AND epoch = $6",
-		m.to, p.Epoch+1, m.now, p.Block[:], p.Number, p.Epoch)); err != nil {
+		m.to, epoch, m.now, p.Block[:], p.Number, p.Epoch)); err != nil {
 		return err
 	}
-	m.taken = appendRun(m.taken, wire.PackItem{GameCode: p.GameCode, First: p.Number, Last: p.Number, State: p.State, Epoch: p.Epoch + 1})
+	m.taken = appendRun(m.taken, wire.PackItem{GameCode: p.GameCode, First: p.Number, Last: p.Number, State: p.State, Epoch: epoch})
 	return nil
 }
 

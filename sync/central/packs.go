@@ -182,6 +182,9 @@ func (c *Central) move(ctx context.Context, gameCode string, first, last uint32,
 			if newest, err = addFeed(ctx, tx, everyone, now, wire.FeedItem{Kind: wire.FeedPack, Pack: &r}); err != nil {
 				return err
 			}
+			if err := recallPacks(ctx, tx, blocks, r, m.act, newest, now); err != nil {
+				return err
+			}
 		}
 		return nil
 	})

@@ -82,6 +82,9 @@ func (s *postgresStore) close() error { return errors.Join(s.read.Close(), s.wri
 
 func (s *postgresStore) reader() *sql.DB { return s.read }
 
+// stirred cannot be known for less than the question that follows it.
+func (*postgresStore) stirred() (bool, error) { return true, nil }
+
 func (s *postgresStore) migrate(ctx context.Context) error {
 	var bytewise bool
 	var ours, tables int

@@ -266,6 +266,11 @@ func (in *intake) judgeClaims(ctx context.Context, run []line) error {
 		if err := in.settle(ctx, l, p); err != nil {
 			return err
 		}
+		if credited[l.seq] {
+			if err := in.knew(ctx, l.proof.claim); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -305,6 +310,8 @@ type right struct {
 	epoch   int64
 	sold    bool                  // the pack was activated, whatever became of it since
 	granted map[ticketRound]grant // tickets that one claim alone may pay
+	freed   bool                  // some of its permissions were given up, with their terminals
+	recalls map[int64]report      // by ticket, wholePack for all of them
 	held    packRight             // zero while the owner pays with no network
 }
 
@@ -321,11 +328,12 @@ func (in *intake) right(ctx context.Context, c ledger.ClaimBody) (right, error) 
 		return r, nil
 	}
 	var r right
-	var reserved bool
+	var reserved, recalled bool
 	err := in.tx.QueryRowContext(ctx, `SELECT p.owner, p.epoch, p.activated <> '', coalesce(r.kind, ''), coalesce(r.holder, ''), coalesce(r.holder_epoch, 0),
-		EXISTS (SELECT 1 FROM reservations v WHERE v.block_id = p.block_id AND v.pack = p.pack)
+		EXISTS (SELECT 1 FROM reservations v WHERE v.block_id = p.block_id AND v.pack = p.pack), EXISTS (SELECT 1 FROM freed f WHERE f.block_id = p.block_id AND f.pack = p.pack),
+		EXISTS (SELECT 1 FROM recalls s WHERE s.block_id = p.block_id AND s.pack = p.pack)
 		FROM packs p LEFT JOIN pack_rights r ON r.block_id = p.block_id AND r.pack = p.pack AND r.epoch = p.epoch WHERE p.block_id = $1 AND p.pack = $2`,
-		c.Block[:], c.Pack).Scan(&r.owner, &r.epoch, &r.sold, &r.held.kind, &r.held.holder, &r.held.epoch, &reserved)
+		c.Block[:], c.Pack).Scan(&r.owner, &r.epoch, &r.sold, &r.held.kind, &r.held.holder, &r.held.epoch, &reserved, &r.freed, &recalled)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return r, err
 	}
@@ -333,6 +341,11 @@ func (in *intake) right(ctx context.Context, c ledger.ClaimBody) (right, error) 
 	// stays true until the end of either.
 	if reserved {
 		if r.granted, err = grants(ctx, in.tx, key); err != nil {
+			return r, err
+		}
+	}
+	if recalled {
+		if r.recalls, err = recallsOf(ctx, in.tx, key); err != nil {
 			return r, err
 		}
 	}
@@ -403,6 +416,14 @@ func (in *intake) standing(ctx context.Context, p proof) (proof, error) {
 // allowed tells whether the terminal had the right to pay the claim's ticket.
 func (in *intake) allowed(ctx context.Context, p proof, r right) (proof, error) {
 	c := p.claim
+	if at, reported := r.reported(c.Ticket); reported && c.Feed >= at.feed {
+		return p.against(wire.NoRight, "the terminal paid it after it had heard that it is %s (it had reached feed item %d, the report is item %d)", at.state, c.Feed, at.feed), nil
+	}
+	if r.freed {
+		if by, err := freedBy(ctx, in.tx, c.Block, c.Pack, c.Ticket, c.Round, c.Claim); err != nil || by != "" {
+			return p.against(wire.NoRight, "central had allowed it and gave it up when the terminal was lost (%s)", by), err
+		}
+	}
 	g, reserved := r.granted[ticketRound{c.Ticket, c.Round}]
 	if reserved && g.claim == c.Claim && g.terminal == in.who.name {
 		return p, nil

@@ -138,7 +138,7 @@ func (c *Central) lives(ctx context.Context, tx *sql.Tx, name, now string, h wir
 func freeze(ctx context.Context, tx *sql.Tx, name, now string, why wire.Stop, reason string) (*wire.Error, error) {
 	_, err := tx.ExecContext(ctx, "UPDATE terminals SET state = $1, reason = $2, frozen = $3, frozen_at = $4, recover_epoch = 0 WHERE name = $5", Suspended, reason, why, now, name)
 	if err == nil {
-		err = revoke(ctx, tx, name, now, reason)
+		_, err = revoke(ctx, tx, name, now, reason)
 	}
 	return &wire.Error{Kind: wire.KindFork, Text: reason, Stop: why}, err
 }

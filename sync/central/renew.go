@@ -160,7 +160,7 @@ func (c *Central) serveRenew(w http.ResponseWriter, r *http.Request) {
 	}
 	name, how := q.Terminal, howRenewedLate
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 && !c.opt.Now().After(r.TLS.PeerCertificates[0].NotAfter) {
-		who, err := c.identify(r.Context(), r.TLS.PeerCertificates[0])
+		who, _, err := c.identify(r.Context(), r.TLS.PeerCertificates[0])
 		if err != nil {
 			c.fail(w, r, err)
 			return

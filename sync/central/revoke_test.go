@@ -2,8 +2,10 @@ package central
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,19 +51,69 @@ func TestSuspensionEndsTheLongPollAtOnce(t *testing.T) {
 
 func TestDownloadUnderWayEndsWithASuspension(t *testing.T) {
 	var v visitors
-	ctx, leave := v.enter(t.Context(), "T-1")
+	ctx, visit, leave := v.enter(t.Context(), "T-1")
 	defer leave()
-	other, leaveOther := v.enter(t.Context(), "T-2")
+	v.admit(visit, 6)
+	other, visit, leaveOther := v.enter(t.Context(), "T-2")
 	defer leaveOther()
+	v.admit(visit, 6)
 	r := revocable{bytes.NewReader(make([]byte, 100)), ctx}
 	if _, err := io.ReadFull(r, make([]byte, 10)); err != nil {
 		t.Fatal(err)
 	}
-	v.end("T-1")
+	v.end("T-1", 7)
 	if n, err := r.Read(make([]byte, 10)); n != 0 || !errors.Is(err, errRevoked) {
 		t.Errorf("%d %v", n, err)
 	}
 	if other.Err() != nil {
 		t.Error("another terminal's download ended too")
 	}
+}
+
+// TestSuspensionHeededLateEndsOnlyWhatItFound: central looks for revocations every moment,
+// and meanwhile the terminal may have been let in again. What the new device asks is
+// answered; what the old one asked before is not, in whatever order they are seen.
+func TestSuspensionHeededLateEndsOnlyWhatItFound(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		d := w.enrolled(t, "T-1")
+		var h wire.HelloAnswer
+		if e := post(t, d.client, wire.PathHello, wire.Hello{Protocol: 1}, &h); e != nil {
+			t.Fatal(e)
+		}
+		if err := w.Suspend(t.Context(), "T-1", "stolen"); err != nil {
+			t.Fatal(err)
+		}
+		w.enrolled(t, "T-1")
+		var after int64
+		if err := w.store.reader().QueryRowContext(t.Context(), "SELECT value FROM counters WHERE name = $1", revoked).Scan(&after); err != nil || after == 0 {
+			t.Fatal(after, err)
+		}
+		ctx := map[string]context.Context{}
+		for _, c := range []struct {
+			name     string
+			admitted int64
+			early    bool // the revocation is heeded before the request is let in
+		}{{"new", after, false}, {"new, slow", after, true}, {"old", after - 1, false}, {"old, slow", after - 1, true}} {
+			under, visit, leave := w.visitors.enter(t.Context(), "T-1")
+			defer leave()
+			if !c.early {
+				w.visitors.admit(visit, c.admitted)
+			}
+			w.visitors.mu.Lock()
+			w.visitors.seen = after - 1
+			w.visitors.mu.Unlock()
+			if err := w.heedRevocations(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if c.early {
+				w.visitors.admit(visit, c.admitted)
+			}
+			ctx[c.name] = under
+		}
+		for name, under := range ctx {
+			if ended := under.Err() != nil; ended != strings.HasPrefix(name, "old") {
+				t.Errorf("the request of the %s device: ended is %v", name, ended)
+			}
+		}
+	})
 }

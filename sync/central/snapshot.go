@@ -88,7 +88,8 @@ func (c *Central) SetRegion(ctx context.Context, name, region string) error {
 	if region != "" && !wire.ValidRegion(region) {
 		return fmt.Errorf("region %.20q: %w: want 1 to 16 of a-z, 0-9 and -, as bzh", region, ErrRefused)
 	}
-	return c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	var newest int64
+	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if _, err := hold(ctx, tx, snapshotsIssued); err != nil {
 			return err
 		}
@@ -109,8 +110,15 @@ func (c *Central) SetRegion(ctx context.Context, name, region string) error {
 				return err
 			}
 		}
+		if newest, err = c.tellArrived(ctx, tx, name, region); err != nil {
+			return err
+		}
 		return c.relist(ctx, tx)
 	})
+	if err == nil {
+		c.feed.ring(newest)
+	}
+	return err
 }
 
 // reach notes that packs first to last of the blocks have come to a terminal, and so

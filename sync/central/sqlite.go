@@ -42,6 +42,7 @@ const (
 // caller's goroutine; the last of a group commits it, and none returns before.
 type sqliteStore struct {
 	write, read *sql.DB
+	pulse       *pulse
 
 	waiting atomic.Int64 // callers before mu
 	mu      sync.Mutex
@@ -74,10 +75,62 @@ func openSQLite(ctx context.Context, path string) (store, error) {
 	if err := s.migrate(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", filepath.Base(path), err), s.close())
 	}
+	if s.pulse, err = openPulse(ctx, path); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
 	return s, nil
 }
 
-func (s *sqliteStore) close() error { return errors.Join(s.read.Close(), s.write.Close()) }
+func (s *sqliteStore) close() error {
+	return errors.Join(s.pulse.close(), s.read.Close(), s.write.Close())
+}
+
+func (s *sqliteStore) stirred() (bool, error) { return s.pulse.beat() }
+
+// pulse watches the file's data_version, which changes with each commit of any other
+// connection. It has a connection of its own, and one statement prepared once: asked twice a
+// second for ever, a query through database/sql would cost more than an idle central does.
+type pulse struct {
+	conn driver.Conn
+	stmt driver.Stmt
+	last int64
+}
+
+func openPulse(ctx context.Context, path string) (*pulse, error) {
+	conn, err := connector{path: path, reads: true}.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stmt, err := conn.Prepare("PRAGMA data_version")
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return &pulse{conn: conn, stmt: stmt}, nil
+}
+
+// beat tells whether the version is another than at the last call.
+func (p *pulse) beat() (bool, error) {
+	rows, err := p.stmt.Query(nil) //nolint:staticcheck // no context: it reads one number of the file's head
+	if err != nil {
+		return false, fmt.Errorf("data version: %w", err)
+	}
+	row := make([]driver.Value, 1)
+	if err := errors.Join(rows.Next(row), rows.Close()); err != nil {
+		return false, fmt.Errorf("data version: %w", err)
+	}
+	now, _ := row[0].(int64)
+	was := p.last
+	p.last = now
+	return now != was, nil
+}
+
+// close is safe on nil.
+func (p *pulse) close() error {
+	if p == nil {
+		return nil
+	}
+	return errors.Join(p.stmt.Close(), p.conn.Close())
+}
 
 func (s *sqliteStore) reader() *sql.DB { return s.read }
 
@@ -232,7 +285,7 @@ func (c connector) Connect(context.Context) (driver.Conn, error) {
 		lock = "deferred"
 	}
 	dsn := (&url.URL{Scheme: "file", Path: abs,
-		RawQuery: "_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000&_foreign_keys=1&_stmt_cache_size=64&_cache_size=-16384&_txlock=" + lock}).String()
+		RawQuery: "_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000&_foreign_keys=1&_stmt_cache_size=256&_cache_size=-16384&_txlock=" + lock}).String()
 	d := sqlite3.SQLiteDriver{ConnectHook: func(conn *sqlite3.SQLiteConn) error {
 		want := c.pragmas()
 		for _, p := range []string{"trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0", "journal_size_limit = 67108864", "secure_delete = ON", "query_only = " + want["query_only"]} {

@@ -29,6 +29,9 @@ type store interface {
 	change(ctx context.Context, act func(ctx context.Context, tx *sql.Tx) error) error
 	// reader gives connections that cannot write. Each query sees one state.
 	reader() *sql.DB
+	// stirred tells whether anything may have been committed since it was last asked, by
+	// this process or another. It is cheaper than a query; one goroutine asks it.
+	stirred() (bool, error)
 	// forget removes what the database still holds of erased rows. The errors include
 	// errBusy.
 	forget(ctx context.Context) error

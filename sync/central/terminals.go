@@ -163,6 +163,7 @@ func (c *Central) Suspend(ctx context.Context, name, reason string) error {
 	if len(reason) > 200 {
 		return fmt.Errorf("suspend %.64q: %w: the reason has %d bytes, at most 200", name, ErrRefused, len(reason))
 	}
+	var number int64
 	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		done, err := tx.ExecContext(ctx, "UPDATE terminals SET state = $1, reason = $2, frozen = '', frozen_at = '', recover_epoch = 0 WHERE name = $3", Suspended, reason, name)
 		if err != nil {
@@ -171,7 +172,7 @@ func (c *Central) Suspend(ctx context.Context, name, reason string) error {
 		if n, err := done.RowsAffected(); err != nil || n == 0 {
 			return errors.Join(fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound), err)
 		}
-		if err := revoke(ctx, tx, name, c.now(), reason); err != nil {
+		if number, err = revoke(ctx, tx, name, c.now(), reason); err != nil {
 			return err
 		}
 		// A code that lies about must not let the terminal in again.
@@ -179,7 +180,7 @@ func (c *Central) Suspend(ctx context.Context, name, reason string) error {
 		return err
 	})
 	if err == nil {
-		c.visitors.end(name)
+		c.visitors.end(name, number)
 	}
 	return err
 }
@@ -212,25 +213,26 @@ type caller struct {
 // identify holds a verified client certificate against the database, at each request:
 // a suspension or a new enrolment takes effect at once. The key counts, not the
 // certificate's number: an old and a new one overlap, also when the tables were put back to
-// before the new one was made.
-func (c *Central) identify(ctx context.Context, cert *x509.Certificate) (caller, error) {
+// before the new one was made. After is the newest revocation that the database knew of.
+func (c *Central) identify(ctx context.Context, cert *x509.Certificate) (who caller, after int64, err error) {
 	name := cert.Subject.CommonName
 	var state TerminalState
 	var reason string
 	var spki []byte
-	err := c.store.reader().QueryRowContext(ctx, "SELECT state, reason, public_key FROM terminals WHERE name = $1", name).Scan(&state, &reason, &spki)
+	err = c.store.reader().QueryRowContext(ctx, "SELECT state, reason, public_key, (SELECT value FROM counters WHERE name = $1) FROM terminals WHERE name = $2", revoked, name).
+		Scan(&state, &reason, &spki, &after)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return caller{}, wireError(wire.KindForbidden, "terminal %.64q is not known here: enrol it", name)
+		return caller{}, 0, wireError(wire.KindForbidden, "terminal %.64q is not known here: enrol it", name)
 	case err != nil:
-		return caller{}, err
+		return caller{}, 0, err
 	case state == Suspended:
-		return caller{}, wireError(wire.KindForbidden, "terminal %s is suspended: %s", name, reason)
+		return caller{}, 0, wireError(wire.KindForbidden, "terminal %s is suspended: %s", name, reason)
 	case state != Enrolled || !bytes.Equal(spki, cert.RawSubjectPublicKeyInfo):
-		return caller{}, wireError(wire.KindForbidden, "this certificate of terminal %s is no longer good, another device was enrolled: enrol this one again", name)
+		return caller{}, 0, wireError(wire.KindForbidden, "this certificate of terminal %s is no longer good, another device was enrolled: enrol this one again", name)
 	}
 	key, err := parseKey(spki)
-	return caller{name, key}, err
+	return caller{name, key}, after, err
 }
 
 func parseKey(spki []byte) (*ecdsa.PublicKey, error) {
@@ -264,6 +266,7 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 	}
 	var recover int64
 	var frozen *wire.Error
+	var restored *wire.Restored
 	err = c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 		at := wire.FormatTime(now)
 		if err = watch(ctx, tx, who.name, at, h); err != nil {
@@ -282,8 +285,12 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 			return err
 		}
 		_, err = tx.ExecContext(ctx, `UPDATE terminals SET contact = $1, program = $2, head_epoch = $3, head_seq = $4, head_hash = $5, snapshot = $6, feed = $7,
-			unsent = $8, skew_ms = $9, disk_free = $10, faults = $11, trust = $12 WHERE name = $13`, wire.FormatTime(now), h.Program, h.Head.Epoch, h.Head.Seq, h.Head.Hash,
-			h.Snapshot, h.Feed, h.Unsent, skew, h.DiskFree, string(faults), h.Trust, who.name)
+			unsent = $8, skew_ms = $9, disk_free = $10, faults = $11, trust = $12, tells = $13 WHERE name = $14`, wire.FormatTime(now), h.Program, h.Head.Epoch, h.Head.Seq, h.Head.Hash,
+			h.Snapshot, h.Feed, h.Unsent, skew, h.DiskFree, string(faults), h.Trust, asNumber(h.Tells), who.name)
+		if err != nil || !h.Tells {
+			return err
+		}
+		restored, err = mustTell(ctx, tx, who.name)
 		return err
 	})
 	if err != nil {
@@ -293,7 +300,7 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 		c.opt.Log.Warn("terminal frozen", "terminal", who.name, "why", frozen.Stop)
 		return wire.HelloAnswer{}, frozen
 	}
-	a := wire.HelloAnswer{Protocol: wire.Protocol, Time: wire.FormatTime(now), Recover: recover}
+	a := wire.HelloAnswer{Protocol: wire.Protocol, Time: wire.FormatTime(now), Recover: recover, Restored: restored}
 	err = c.store.reader().QueryRowContext(ctx, `SELECT ack_epoch, ack_seq, ack_hash, (SELECT max(version) FROM snapshots),
 		(SELECT coalesce(max(seq), 0) FROM feed WHERE audience IN ('', $1)), region, (SELECT coalesce(max(number), 0) FROM sightings WHERE terminal = $1) FROM terminals WHERE name = $2`, who.name, who.name).
 		Scan(&a.Acked.Epoch, &a.Acked.Seq, &a.Acked.Hash, &a.Snapshot, &a.Feed, &a.Region, &a.Sighted)

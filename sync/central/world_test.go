@@ -29,6 +29,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"grattoir/sync/ledger"
+	"grattoir/sync/uplink/memnet"
 	"grattoir/sync/wire"
 	"grattoir/validate"
 	"grattoir/validate/manifest"
@@ -180,45 +181,14 @@ func (w *world) give(t testing.TB, terminal string, first, last uint32) {
 	}
 }
 
-// pipes is a listener whose connections never leave the process.
-type pipes struct {
-	conns chan net.Conn
-	done  chan struct{}
-	once  sync.Once
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error { p.once.Do(func() { close(p.done) }); return nil }
-
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
-
-func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case p.conns <- far:
-		return near, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
+// servePipes has c answer in memory.
 func servePipes(t testing.TB, c *Central) func(context.Context) (net.Conn, error) {
-	p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+	p := memnet.Listen()
 	s := &http.Server{Handler: c.API()}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(tls.NewListener(p, c.TLSConfig())) }()
 	t.Cleanup(func() { _ = s.Close(); <-ended })
-	return p.dial
+	return func(ctx context.Context) (net.Conn, error) { return p.Dial(ctx) }
 }
 
 // device is a terminal's side, as small as it can be.

@@ -215,7 +215,11 @@ func (l *Ledger) Record(ctx context.Context, c validate.Claim) (validate.Receipt
 
 // claim appends the entry of a claim with its ticket's row and its print job.
 func (w *writing) claim(ctx context.Context, c validate.Claim, opening, slip []byte) (validate.Receipt, error) {
-	n, m, err := w.append(ctx, KindClaim, claimBody(c, opening))
+	body := claimBody(c, opening)
+	if err := w.tx.QueryRowContext(ctx, "SELECT cursor FROM link").Scan(&body.Feed); err != nil {
+		return validate.Receipt{}, fmt.Errorf("%w: %w", ErrNotWritable, w.l.seen(err))
+	}
+	n, m, err := w.append(ctx, KindClaim, body)
 	if err != nil {
 		return validate.Receipt{}, err
 	}
@@ -311,8 +315,8 @@ func (l *Ledger) Unsent(context.Context) (validate.Unsent, error) {
 	return l.counts, nil
 }
 
-// loadCounts counts the unsent claims and the slips that wait, at open and after an
-// acknowledgement.
+// loadCounts counts the unsent claims and the slips that wait, when what the ledger holds
+// was read anew.
 func (l *Ledger) loadCounts(ctx context.Context) error {
 	u, err := l.unsent(ctx, l.db)
 	if err != nil {

@@ -231,7 +231,7 @@ func (c connector) Connect(context.Context) (driver.Conn, error) {
 		only, lock = "1", "deferred"
 	}
 	dsn := (&url.URL{Scheme: "file", Path: abs,
-		RawQuery: "_query_only=" + only + "&_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000&_foreign_keys=1&_stmt_cache_size=32&_cache_size=-1024&_txlock=" + lock + c.hooks.query()}).String()
+		RawQuery: "_query_only=" + only + "&_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000&_foreign_keys=1&_stmt_cache_size=96&_cache_size=-1024&_txlock=" + lock + c.hooks.query()}).String()
 	d := sqlite3.SQLiteDriver{ConnectHook: func(conn *sqlite3.SQLiteConn) error {
 		for _, p := range []string{"trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0", "wal_autocheckpoint = 200", "journal_size_limit = 4194304"} {
 			if _, err := conn.Exec("PRAGMA "+p, nil); err != nil {

@@ -188,7 +188,9 @@ func (l *Ledger) Ack(ctx context.Context, a wire.Ack) error {
 	n, err := res.RowsAffected()
 	if err == nil && n == 1 {
 		l.allowance = &Allowance{Claims: a.AllowanceClaims, Money: money.Amount(a.AllowanceMinor)}
-		err = l.loadCounts(ctx)
+		if p.Seq != l.counts.Acked { // most tell what is known, at a newer time
+			l.counts, err = l.unsent(ctx, l.db)
+		}
 	}
 	return err
 }

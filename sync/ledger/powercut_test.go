@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,7 +94,7 @@ type trial struct {
 
 // summary is what became of the ledgers.
 type summary struct {
-	cuts, unsynced       int // cuts, and those with something in the air
+	cuts, unsynced, same int // cuts, those with something in the air, and those that left a disk which was opened already
 	lives, acts, events  int
 	lost, damaged, twice int
 	first                string // what was found first
@@ -101,12 +102,12 @@ type summary struct {
 }
 
 func (s summary) String() string {
-	return fmt.Sprintf("%d cuts, %d of them into unsynced writes, at %d steps of %d acts in %d lives: %d acknowledged acts lost, %d ledgers damaged, %d tickets paid twice; %v",
-		s.cuts, s.unsynced, s.events, s.acts, s.lives, s.lost, s.damaged, s.twice, s.took.Round(time.Millisecond))
+	return fmt.Sprintf("%d cuts, %d of them into unsynced writes, %d different disks left, at %d steps of %d acts in %d lives: %d acknowledged acts lost, %d ledgers damaged, %d tickets paid twice; %v",
+		s.cuts, s.unsynced, s.cuts-s.same, s.events, s.acts, s.lives, s.lost, s.damaged, s.twice, s.took.Round(time.Millisecond))
 }
 
 func (s *summary) add(o summary) {
-	s.cuts, s.unsynced, s.lives, s.acts, s.events = s.cuts+o.cuts, s.unsynced+o.unsynced, s.lives+o.lives, s.acts+o.acts, s.events+o.events
+	s.cuts, s.unsynced, s.same, s.lives, s.acts, s.events = s.cuts+o.cuts, s.unsynced+o.unsynced, s.same+o.same, s.lives+o.lives, s.acts+o.acts, s.events+o.events
 	s.lost, s.damaged, s.twice = s.lost+o.lost, s.damaged+o.damaged, s.twice+o.twice
 	if s.first == "" {
 		s.first = o.first
@@ -120,14 +121,16 @@ func cutPower(t *testing.T, tr trial) summary {
 	var sum summary
 	var mu sync.Mutex
 	var all sync.WaitGroup
+	var begun atomic.Int64
 	seed := uint64(0)
 	for n := range runtime.GOMAXPROCS(0) {
 		v := newVictim(t, tr, n)
+		v.another = func() bool { return begun.Add(1) <= int64(tr.cuts) }
 		all.Go(func() {
 			defer v.close()
 			for {
 				mu.Lock()
-				done := sum.cuts >= tr.cuts || t.Failed()
+				done := begun.Load() >= int64(tr.cuts) || t.Failed()
 				seed++
 				own := seed
 				mu.Unlock()
@@ -160,7 +163,8 @@ type victim struct {
 	seed        uint64
 	rng         *rand.Rand
 	sum         summary
-	claims      int // numbers claims over all lives
+	claims      int         // numbers claims over all lives
+	another     func() bool // asks for one more cut
 }
 
 func newVictim(t *testing.T, tr trial, n int) *victim {
@@ -278,6 +282,7 @@ func (v *victim) options(disk string, noted bool) Options {
 // in the air, looks at what is left, and gives one of these disks for the next life.
 func (v *victim) cutEverywhere(f life) (next powercut.Image, existed, left bool) {
 	p := v.disk.Platter()
+	opened := map[disk]finding{}
 	whole := 0
 	for more := len(f.acts) > 0; more && !v.t.Failed(); more = p.Next() {
 		times := 1
@@ -287,13 +292,16 @@ func (v *victim) cutEverywhere(f life) (next powercut.Image, existed, left bool)
 		if raceEnabled && v.rng.IntN(8) > 0 {
 			continue // the detector is slow
 		}
-		if p.Unsynced() > 0 {
-			v.sum.unsynced += times
-		}
-		v.sum.cuts += times
 		for range times {
+			if !v.another() {
+				return next, existed, false
+			}
+			v.sum.cuts++
+			if p.Unsynced() > 0 {
+				v.sum.unsynced++
+			}
 			image := p.Image(v.rng, v.trial.hw)
-			if !v.inspect(f, p.At(), image) {
+			if !v.inspect(f, p.At(), image, opened) {
 				continue
 			}
 			if whole++; v.rng.IntN(whole) == 0 {
@@ -304,54 +312,82 @@ func (v *victim) cutEverywhere(f life) (next powercut.Image, existed, left bool)
 	return next, existed, whole > 0
 }
 
-// inspect opens what a cut has left and tells whether all is well.
-func (v *victim) inspect(f life, at int, image powercut.Image) bool {
-	if err := v.after.Load(image); err != nil {
-		v.t.Error(err)
-		return false
-	}
+// disk is what a cut has left, told apart by its bytes, and whether a ledger was noted
+// beside it.
+type disk struct {
+	sum   [sha256.Size]byte
+	noted bool
+}
+
+// finding is what a disk held when it was opened, and what was wrong with it.
+type finding struct {
+	state state
+	count *int // which of the sums it belongs to, nil when all was well
+	what  string
+}
+
+// inspect looks at what a cut has left and tells whether all is well. Cuts at several
+// places often leave the same disk: it is opened once, and what it holds must be right at
+// each of them.
+func (v *victim) inspect(f life, at int, image powercut.Image, opened map[disk]finding) bool {
 	done := 0 // the last act that had returned; opening may still be under way
 	for done+1 < len(f.acts) && f.acts[done+1].end <= at {
 		done++
-	}
-	report := func(count *int, what string, args ...any) bool {
-		*count++
-		if v.sum.first == "" {
-			v.sum.first = fmt.Sprintf("seed %d, after step %d, in %s: %s", v.seed, at, f.acts[min(done+1, len(f.acts)-1)].name, fmt.Sprintf(what, args...))
-		}
-		return false
-	}
-	opt := v.options(v.look, f.existed || at >= f.acts[0].end)
-	opt.Sign = nil // so that closing has nothing to write
-	l, err := Open(context.Background(), opt)
-	switch {
-	case errors.Is(err, ErrGone):
-		return report(&v.sum.lost, "%v", err)
-	case err != nil:
-		return report(&v.sum.damaged, "%v", err)
-	}
-	defer func() { _ = l.Close() }()
-	got, err := stateOf(l.db) // the connection that is open: another takes longer than all the rest
-	if err != nil {
-		return report(&v.sum.damaged, "%v", err)
 	}
 	under := done // the act under way, if there is one
 	if done+1 < len(f.acts) && f.acts[done+1].begun <= at {
 		under++
 	}
-	known := got == f.acts[done].state || got == f.acts[under].state
+	d := disk{image.Sum(), f.existed || at >= f.acts[0].end}
+	found, again := opened[d]
+	if again {
+		v.sum.same++
+	} else {
+		found = v.open(d, image, f.acts[:done+1], f.acts[under].state)
+		opened[d] = found
+	}
+	if found.count == nil && found.state != f.acts[done].state && found.state != f.acts[under].state {
+		found.count, found.what = &v.sum.lost, "the state is not the one after "+f.acts[done].name
+	}
+	if found.count == nil {
+		return true
+	}
+	*found.count++
+	if v.sum.first == "" {
+		v.sum.first = fmt.Sprintf("seed %d, after step %d, in %s: %s", v.seed, at, f.acts[min(done+1, len(f.acts)-1)].name, found.what)
+	}
+	return false
+}
+
+// open opens a disk: after acts that had returned, with perhaps another under way that
+// leads to a state.
+func (v *victim) open(d disk, image powercut.Image, acts []deed, under state) finding {
+	if err := v.after.Load(image); err != nil {
+		v.t.Error(err)
+	}
+	opt := v.options(v.look, d.noted)
+	opt.Sign = nil // so that closing has nothing to write
+	l, err := Open(context.Background(), opt)
+	switch {
+	case errors.Is(err, ErrGone):
+		return finding{count: &v.sum.lost, what: err.Error()}
+	case err != nil:
+		return finding{count: &v.sum.damaged, what: err.Error()}
+	}
+	defer func() { _ = l.Close() }()
+	got, err := stateOf(l.db) // the connection that is open: another takes longer than all the rest
+	if err != nil {
+		return finding{count: &v.sum.damaged, what: err.Error()}
+	}
+	known := got == acts[len(acts)-1].state || got == under
 	// A known state holds every row that it held when it was verified.
 	if err := intact(l, !known || v.rng.IntN(10) == 0); err != nil {
-		return report(&v.sum.damaged, "%v", err)
+		return finding{count: &v.sum.damaged, what: err.Error()}
 	}
-	whole := known
-	if !known {
-		report(&v.sum.lost, "the state is not the one after %s", f.acts[done].name)
+	if err := goesOn(v.t, l, acts, v.rng); known && err != nil {
+		return finding{count: &v.sum.twice, what: err.Error()}
 	}
-	if err := goesOn(v.t, l, f.acts[:done+1], v.rng); err != nil {
-		whole = report(&v.sum.twice, "%v", err)
-	}
-	return whole
+	return finding{state: got}
 }
 
 // goesOn tells whether the ledger goes on as it should: a ticket whose payment was

@@ -31,6 +31,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"grattoir/sync/ledger"
+	"grattoir/sync/uplink/memnet"
 	"grattoir/sync/wire"
 	"grattoir/validate"
 	"grattoir/validate/policy"
@@ -407,18 +408,14 @@ func (c *fake) describe(spoil func(*wire.Pieces)) {
 
 // pipes is a network in memory.
 type pipes struct {
-	mu     sync.Mutex
-	down   bool
-	dials  int
-	open   []net.Conn
-	accept chan net.Conn
-	closed chan struct{}
-	once   sync.Once
+	*memnet.Listener
+	mu    sync.Mutex
+	down  bool
+	dials int
+	open  []*memnet.Conn
 }
 
-func newPipes() *pipes {
-	return &pipes{accept: make(chan net.Conn), closed: make(chan struct{})}
-}
+func newPipes() *pipes { return &pipes{Listener: memnet.Listen()} }
 
 func (p *pipes) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	p.mu.Lock()
@@ -428,18 +425,14 @@ func (p *pipes) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if down {
 		return nil, errors.New("network is unreachable")
 	}
-	here, there := net.Pipe()
-	select {
-	case p.accept <- there:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-p.closed:
-		return nil, net.ErrClosed
+	c, err := p.Listener.Dial(ctx)
+	if err != nil {
+		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.open = append(p.open, here)
-	return here, nil
+	p.open = append(p.open, c)
+	return c, nil
 }
 
 // cut breaks every connection; nothing goes through until it is mended.
@@ -448,26 +441,10 @@ func (p *pipes) cut(down bool) {
 	defer p.mu.Unlock()
 	p.down = down
 	for _, c := range p.open {
-		_ = c.Close()
+		c.Cut()
 	}
 	p.open = nil
 }
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.accept:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes"} }
 
 // link is a terminal joined to a central, over pipes or over the loopback.
 type link struct {

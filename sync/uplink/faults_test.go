@@ -325,11 +325,14 @@ func TestEverySecondRequestLostForAnHourLeavesNothingUnsent(t *testing.T) {
 	bubble(t, func(t *testing.T, l *link) {
 		n := uint64(1)
 		l.spoil = func(w http.ResponseWriter, r *http.Request, body []byte) bool {
+			l.mu.Lock() // every lane is spoilt
 			n = n*6364136223846793005 + 1442695040888963407
+			fate := n >> 33 % 4
+			l.mu.Unlock()
 			switch {
-			case n>>33%4 == 0:
+			case fate == 0:
 				panic(http.ErrAbortHandler)
-			case n>>33%4 == 1 && r.URL.Path == wire.PathJournal:
+			case fate == 1 && r.URL.Path == wire.PathJournal:
 				l.mu.Lock()
 				l.upload(&swallow{}, body)
 				l.mu.Unlock()

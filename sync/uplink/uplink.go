@@ -55,6 +55,8 @@ type Ledger interface {
 	// HoldsWaiting are holds of the feed that central does not know to be kept.
 	HoldsWaiting(ctx context.Context, max int) ([]wire.HoldAck, wire.Position, error)
 	HoldsStored(ctx context.Context, feed []int64) error
+	// Standing is what this terminal may pay, as central must know it after it was put back.
+	Standing(ctx context.Context, held wire.Position, feed int64) (wire.Standing, error)
 	// Wanted tells whether released packs are wanted again, and whether central knows of
 	// their release.
 	Wanted(ctx context.Context) (wanted, known bool, err error)
@@ -648,7 +650,7 @@ func (u *Uplink) hello(ctx context.Context) (rest, error) {
 	asked := u.opt.Now()
 	message := wire.Hello{Protocol: wire.Protocol, Program: u.opt.Program, Head: head, Snapshot: s.Snapshot, Feed: s.Feed, Unsent: s.Unsent,
 		DeviceTime: wire.FormatTime(asked), DiskFree: free, Faults: faults,
-		Stopped: stop, Acked: signed, Trust: u.me().file.Trust, Run: u.run, Count: u.count}
+		Stopped: stop, Acked: signed, Trust: u.me().file.Trust, Run: u.run, Count: u.count, Tells: true}
 	var a wire.HelloAnswer
 	if err := u.client().post(ctx, wire.PathHello, message, &a); err != nil {
 		return rest{}, err
@@ -656,6 +658,9 @@ func (u *Uplink) hello(ctx context.Context) (rest, error) {
 	u.heard()
 	u.measure(a.Time, asked, u.opt.Now())
 	u.taken()
+	if err := u.tell(ctx, a); err != nil { // before its journal, which is judged by these rights
+		return rest{}, err
+	}
 	if err := u.helloAck(ctx, a); err != nil {
 		return rest{}, err
 	}

@@ -117,6 +117,8 @@ type Hello struct {
 	// MaxSightings: those above HelloAnswer.Sighted.
 	Looks     []Look     `json:"looks,omitempty"`
 	Sightings []Sighting `json:"sightings,omitempty"`
+	// Tells says that the program tells what it may pay where the answer has Restored.
+	Tells bool `json:"tells,omitempty"`
 }
 
 // Stop is what keeps a terminal from paying until a person at central has looked.
@@ -160,6 +162,8 @@ type HelloAnswer struct {
 	// Sighted is the number of the newest sighting that central holds, 0 for none: the
 	// terminal forgets those up to it.
 	Sighted int64 `json:"sighted,omitempty"`
+	// Restored asks the terminal to tell what it may pay, PathStanding; nil for no need.
+	Restored *Restored `json:"restored,omitempty"`
 }
 
 // Upload sends journal lines as they were written, in order, without a gap, from the

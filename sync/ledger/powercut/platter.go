@@ -1,6 +1,8 @@
 package powercut
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -44,6 +46,23 @@ func (i Image) Bytes(path string) []byte {
 	b := make([]byte, f.content.size)
 	f.content.read(b, 0)
 	return b
+}
+
+// Sum tells two images apart, by the names and the bytes of their files.
+func (i Image) Sum() [sha256.Size]byte {
+	h := sha256.New()
+	var zeros [chunkSize]byte
+	for _, path := range slices.Sorted(maps.Keys(i.files)) {
+		c := i.files[path].content
+		fmt.Fprintf(h, "%q %d\n", path, c.size)
+		for n, chunk := range c.chunks {
+			if chunk == nil {
+				chunk = &zeros
+			}
+			_, _ = h.Write(chunk[:min(chunkSize, c.size-int64(n)*chunkSize)]) // a hash takes everything
+		}
+	}
+	return [sha256.Size]byte(h.Sum(nil))
 }
 
 // With is the image with other bytes under a name.
