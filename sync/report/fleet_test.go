@@ -152,7 +152,10 @@ func (f *madeFleet) makeTerminals() {
 			t.contact = wire.FormatTime(contact)
 		}
 		if f.plan.cheats[t.name] != "" {
-			t.claims = 4 * f.plan.claims
+			t.claims = 8 * f.plan.claims
+		}
+		if f.plan.cheats[t.name] == MiddleMissing {
+			t.claims = 16 * f.plan.claims
 		}
 		f.terminals = append(f.terminals, t)
 	}
@@ -199,6 +202,11 @@ func (f *madeFleet) makePacks() {
 	for i := range f.terminals {
 		for range f.between(3, 6) {
 			give(i, f.between(0, 2))
+		}
+		if f.plan.cheats[f.terminals[i].name] == MiddleMissing { // with less, chance explains it
+			for range 8 {
+				give(i, f.between(0, 2))
+			}
 		}
 		if f.plan.cheats[f.terminals[i].name] == UnsoldCheck {
 			f.packs[len(f.packs)-1] = fleetPack{block: f.packs[len(f.packs)-1].block, pack: f.packs[len(f.packs)-1].pack, owner: i, state: validate.PackDelivered}
