@@ -80,10 +80,26 @@ func (t *Terminal) judge(ctx context.Context, v View) View {
 	t.opt.Log.Info("checked", "ticket", v.Code, "outcome", v.Verdict.Outcome, "reason", v.Verdict.Reason, "stage", v.Stage, "detail", v.Detail, "entered", v.Entered)
 	t.change(func(st *State) { st.View = v })
 	t.opt.Step("shown")
+	t.looks(v)
 	if v.Verdict.Outcome == validate.Pay {
 		t.opt.Ledger.Prepare(t.claim(v, "")) // while the clerk counts the money
 	}
 	return v
+}
+
+// looks tells of an answer that was shown. One that still waits for digits is none yet.
+func (t *Terminal) looks(v View) {
+	if t.opt.Looked == nil || v.Stage == Typing {
+		return
+	}
+	operator := t.opt.Operator
+	if t.opt.Staff != nil {
+		operator = ""
+		if s, _ := t.opt.Staff.Session(); s != nil {
+			operator = s.Operator
+		}
+	}
+	t.opt.Looked(validate.Looked{Ticket: v.Opened.Key(), Reason: v.Verdict.Reason, Entered: v.Entered, Operator: operator, At: v.At})
 }
 
 // open asks the manifest, and counts a failed secret before anybody learns of it.

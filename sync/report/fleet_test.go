@@ -15,7 +15,6 @@ import (
 	"grattoir/sync/ledger"
 	"grattoir/sync/wire"
 	"grattoir/validate"
-	"grattoir/validate/money"
 	"grattoir/validate/policy"
 )
 
@@ -573,17 +572,4 @@ func (f *madeFleet) sightWinners(b *bulk) {
 		b.add("sightings(block_id, pack, ticket, terminal, number, reason, entered, operator, seen, received)", id[:], c.pack, c.ticket, f.terminals[at].name, number, string(validate.Winner), "scan", "op",
 			stored(c.paid.Add(-time.Minute)), stored(c.received))
 	}
-}
-
-// sum adds money up by hand.
-func sum(t *testing.T, amounts ...int64) int64 {
-	t.Helper()
-	var all money.Amount
-	for _, a := range amounts {
-		var err error
-		if all, err = all.Add(money.Amount(a)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return int64(all)
 }
