@@ -59,10 +59,11 @@ func (c *Central) claim(ctx context.Context, who caller, q wire.ClaimRequest) (w
 	defer end.Stop()
 	again := time.NewTicker(claimAgain)
 	defer again.Stop()
+	rung, leave := c.holds.listen(packKey{q.Block, q.Pack}.String())
+	defer leave()
 	for {
-		rung, open := c.holds.next()
 		a, err := c.decideClaim(ctx, who, q, p)
-		if err != nil || a.State != wire.ClaimPending || !open {
+		if err != nil || a.State != wire.ClaimPending || !c.holds.open() {
 			return a, err
 		}
 		select {
@@ -89,7 +90,7 @@ func (c *Central) decideClaim(ctx context.Context, who caller, q wire.ClaimReque
 	if err != nil {
 		return wire.ClaimAnswer{}, err
 	}
-	c.feed.ring(newest)
+	c.feed.added(newest)
 	if a.State != wire.ClaimPending {
 		c.opt.Log.Info("claim decided", "terminal", who.name, "claim", q.Claim, "pack", q.Pack, "ticket", q.Ticket, "round", q.Round, "state", a.State, "why", a.Why)
 	}

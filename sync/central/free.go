@@ -117,7 +117,7 @@ func (c *Central) Free(ctx context.Context, terminal, operator, why string) ([]P
 	if err != nil {
 		return fail(err)
 	}
-	c.holds.strike()
+	c.holds.ringAll()
 	c.opt.Log.Warn("claims of a lost terminal freed", "terminal", terminal, "claims", len(list), "operator", operator, "why", why)
 	return list, nil
 }

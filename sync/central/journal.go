@@ -78,7 +78,7 @@ func (c *Central) upload(ctx context.Context, who caller, u wire.Upload) (wire.U
 	}
 	c.committed()
 	c.touch(paid)
-	c.feed.ring(newest)
+	c.feed.added(newest)
 	return a, nil
 }
 

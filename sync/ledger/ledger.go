@@ -256,7 +256,7 @@ func (l *Ledger) opening(c validate.Claim) ([]byte, error) {
 	if len(c.ID) != 32 || c.Ticket.Block == (validate.BlockID{}) || c.Tier < 1 || c.Amount <= 0 {
 		return nil, fmt.Errorf("claim %q of tier %d and %d minor units: not a whole claim", c.ID, c.Tier, c.Amount)
 	}
-	return l.prepared.take(l.opt.ClaimKey, c)
+	return l.prepared.take(c)
 }
 
 // standing looks for a claim of the same ticket and round. A claim with the same id is
