@@ -92,7 +92,7 @@ func testLooksAndSightingsAreKeptOnce(t *testing.T, w *world) {
 		number    int64
 		sightings []int64
 		want      int64
-	}{{3, nil, 0}, {5, []int64{1, 2}, 2}, {4, []int64{2, 7}, 7}, {5, nil, 7}} {
+	}{{3, nil, 0}, {5, []int64{1, 2}, 2}, {4, []int64{2, 7}, 7}, {4, nil, 7}} {
 		a, e := d.hello(t, tell(x.number, x.sightings...))
 		if e != nil || a.Sighted != x.want {
 			t.Fatalf("sighted %d %v, want %d", a.Sighted, e, x.want)

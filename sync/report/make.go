@@ -126,8 +126,8 @@ const shopIs = "(shop = $%[1]d OR shop = '' AND name = $%[1]d)"
 func (f Filter) known(ctx context.Context, tx *sql.Tx) error {
 	for _, x := range []struct{ name, value, query, hint string }{
 		{"terminal", f.Terminal, "SELECT count(*) FROM terminals WHERE name = $1", "central terminal list has the names"},
-		{"shop", f.Shop, "SELECT count(*) FROM terminals WHERE shop = $1 OR shop = '' AND name = $1", "central terminal list has the shops"},
-		{"region", f.Region, "SELECT count(*) FROM terminals WHERE region = $1", "central terminal list has the regions"},
+		{"shop", f.Shop, "SELECT count(*) FROM terminals WHERE shop = $1 OR shop = '' AND name = $1", "central terminal list --json has the shops"},
+		{"region", f.Region, "SELECT count(*) FROM terminals WHERE region = $1", "central terminal list --json has the regions"},
 	} {
 		if x.value == "" {
 			continue
@@ -171,7 +171,7 @@ func (f Filter) knownBlocks(ctx context.Context, tx *sql.Tx) error {
 		return err
 	}
 	if n == 0 {
-		return fmt.Errorf("%w: block %v is not published: central block list has the ids", ErrFilter, f.Block)
+		return fmt.Errorf("%w: block %v is not published: central report prizes shows the ids", ErrFilter, f.Block)
 	}
 	return nil
 }

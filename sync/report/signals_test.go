@@ -27,7 +27,7 @@ func TestSignalsFindPlantedCheatsAndFewOthers(t *testing.T) {
 		if seed == 0 {
 			cheats = nil
 		}
-		f := makeFleet(fleetPlan{seed: seed, claims: 16, cheats: cheats, varied: true})
+		f := makeFleet(fleetPlan{seed: seed, claims: 10, cheats: cheats, varied: true})
 		s := newStore(t)
 		f.fill(t, s)
 		named := map[string][]string{}
