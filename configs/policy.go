@@ -10,8 +10,8 @@ import (
 	"grattoir/validate/policy"
 )
 
-// policyFile is a policy as a person writes it before it is signed. Every key must be
-// there: a limit that was forgotten would be no limit.
+// policyFile is a policy as a person writes it before it is signed. Every limit must be
+// there: one that was forgotten would be none. Commissions may be left out.
 type policyFile struct {
 	Version           *string `toml:"version"`
 	ValidFrom         *string `toml:"valid_from"` // 2026-12-01
@@ -28,6 +28,8 @@ type policyFile struct {
 	AllowanceMoney    *int64  `toml:"allowance_minor"`
 	BookedRisk        *int64  `toml:"booked_risk_minor"`
 	BookedRiskParty   *string `toml:"booked_risk_party"` // "" for nobody
+	CommissionSale    *int    `toml:"commission_sale" optional:"yes"`
+	CommissionPaid    *int    `toml:"commission_paid" optional:"yes"`
 }
 
 // PolicyExample is the shipped example of a policy to be signed, which a test loads.
@@ -44,7 +46,7 @@ func DecodePolicy(name string, text []byte) (policy.Policy, error) {
 	}
 	var errs []error
 	for v, i := reflect.ValueOf(f), 0; i < v.NumField(); i++ {
-		if v.Field(i).IsNil() {
+		if v.Field(i).IsNil() && v.Type().Field(i).Tag.Get("optional") == "" {
 			errs = append(errs, fmt.Errorf("%s: %s is missing: write it, with 0 or \"\" for never, nobody or no end", name, v.Type().Field(i).Tag.Get("toml")))
 		}
 	}
@@ -56,6 +58,11 @@ func DecodePolicy(name string, text []byte) (policy.Policy, error) {
 		IdentityPrize: money.Amount(*f.IdentityPrize), IdentityTotalOver: money.Amount(*f.IdentityTotalOver), WeakLimit: money.Amount(*f.WeakLimit),
 		AllowanceClaims: *f.AllowanceClaims, AllowanceMoney: money.Amount(*f.AllowanceMoney),
 		BookedRisk: money.Amount(*f.BookedRisk), BookedRiskParty: *f.BookedRiskParty}
+	for _, rate := range []struct{ from, to *int }{{f.CommissionSale, &p.CommissionSale}, {f.CommissionPaid, &p.CommissionPaid}} {
+		if rate.from != nil {
+			*rate.to = *rate.from
+		}
+	}
 	var err error
 	if p.ValidFrom, err = policy.ParseDate(*f.ValidFrom); err != nil {
 		errs = append(errs, fmt.Errorf("%s: valid_from: %w", name, err))

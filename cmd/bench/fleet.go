@@ -183,7 +183,7 @@ func (m *model) end(e event) {
 	m.work--
 	m.r.served = append(m.r.served, e.at-fleetOutage)
 	if m.how.slots {
-		m.adm.Done(e.at - m.begins[e.who])
+		m.adm.Done(e.at-m.begins[e.who], time.Unix(0, 0).Add(e.at))
 	}
 	delete(m.begins, e.who)
 	if len(m.queue) > 0 {

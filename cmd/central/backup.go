@@ -50,10 +50,10 @@ func claimsCommand() *cobra.Command {
 	allow := &cobra.Command{
 		Use:   "allow --why TEXT",
 		Short: "Let a restored central allow online claims again",
-		Long: `A central that was restored has forgotten which tickets it allowed since the backup, and the shop
-that was allowed one may still pay it. So it allows none until a person says so: once every terminal was
-heard again, has sent again what was lost, and another quarter of an hour has passed, within which they pay or give
-back what they were allowed. --force does not wait for terminals that will never be heard.`,
+		Long: `A central that was restored has forgotten what it allowed since the backup, and whoever was allowed may still
+pay. Terminals tell it what they may pay, and it allows at once what nobody else can have been given. The
+rest waits until all have told, or until a person answers for those that have not. --force does not wait for
+terminals that will never be heard.`,
 		Example: `  central claims allow --why 'all 412 terminals heard at 14:05; Mme Martin'`,
 		Args:    cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -71,12 +71,55 @@ back what they were allowed. --force does not wait for terminals that will never
 	f.flags(allow)
 	allow.Flags().StringVar(&why, "why", "", "who decided it and `why`")
 	allow.Flags().BoolVar(&force, "force", false, "though terminals were not heard")
-	return cli.Group("claims", "Online claims after a restore", allow)
+	return cli.Group("claims", "Online claims after a restore, and of terminals that are lost", allow, claimsWaitingCommand(), claimsListCommand(), claimsFreeCommand())
+}
+
+func claimsWaitingCommand() *cobra.Command {
+	var f folder
+	cmd := &cobra.Command{
+		Use:   "waiting",
+		Short: "Tell which terminals a restored central waits for",
+		Long: `Tell which terminals have not told a restored central what they may pay, or have not sent again what it lost, at
+most 100.`,
+		Example: `  central claims waiting`,
+		Args:    cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
+				p, err := c.Waiting(ctx)
+				answer := struct {
+					Restored *central.PutBack `json:"restored"`
+				}{p}
+				return answer, func(w io.Writer) error { return printWaiting(w, p) }, err
+			})
+		},
+	}
+	f.flags(cmd)
+	return cmd
+}
+
+func printWaiting(w io.Writer, p *central.PutBack) error {
+	if p == nil {
+		_, err := fmt.Fprintln(w, "nothing waits: central was not put back, or every terminal was heard")
+		return err
+	}
+	if _, err := fmt.Fprintf(w, "put back at %s from a backup of %s; terminals that were not heard: %d\n", p.At, orDash(p.Made), len(p.Unheard)); err != nil {
+		return err
+	}
+	for _, name := range p.Unheard {
+		if _, err := fmt.Fprintln(w, name); err != nil {
+			return err
+		}
+	}
+	if len(p.Unheard) == 0 && !p.Roster {
+		_, err := fmt.Fprintln(w, "all that are known were heard; if none was enrolled since the backup: central claims allow")
+		return err
+	}
+	return nil
 }
 
 func restoreCommand() *cobra.Command {
 	var data, database string
-	var asJSON bool
+	var asJSON, roster bool
 	cmd := &cobra.Command{
 		Use:   "restore DIR --data NEW",
 		Short: "Make central again from a backup, in a new folder",
@@ -91,7 +134,7 @@ operations did since (packs, suspensions, enrolments) has to be done again.`,
 			if data == "" {
 				return cli.Usagef("--data is needed: the new folder\nTry: %s --help", cmd.CommandPath())
 			}
-			b, err := central.Restore(cmd.Context(), args[0], central.Options{Dir: data, Database: database})
+			b, err := central.Restore(cmd.Context(), args[0], central.Options{Dir: data, Database: database}, roster)
 			if errors.Is(err, central.ErrRefused) {
 				return cli.Exit(cli.Refused, err)
 			}
@@ -106,6 +149,7 @@ operations did since (packs, suspensions, enrolments) has to be done again.`,
 	}
 	cmd.Flags().StringVar(&data, "data", "", "the new `folder` of central")
 	cmd.Flags().StringVar(&database, "database", "", "an empty PostgreSQL as a `URL`; without it a SQLite file in the folder")
+	cmd.Flags().BoolVar(&roster, "none-enrolled", false, "no terminal was enrolled since the backup: central then knows by itself when all were heard")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the answer as JSON")
 	return cmd
 }

@@ -16,6 +16,6 @@ func command() *cobra.Command {
 	block := blockCommand()
 	block.AddCommand(blockPublishCommand(), blockPepperCommand())
 	return cli.Group("central", "Operations of the lottery: games, keys, blocks, terminals", gameCommand(), keyCommand(), block, policyCommand(),
-		serveCommand(), stickCommand(), terminalCommand(), packCommand(), reversalCommand(), conflictCommand(), messageCommand(), identityCommand(), reportCommand(),
-		backupCommand(), restoreCommand(), claimsCommand(), caCommand())
+		serveCommand(), stickCommand(), terminalCommand(), packCommand(), reversalCommand(), conflictCommand(), messageCommand(), identityCommand(), reportCommand(), settlementCommand(),
+		backupCommand(), restoreCommand(), claimsCommand(), caCommand(), catalogueCommand(), softwareCommand())
 }

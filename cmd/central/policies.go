@@ -62,13 +62,41 @@ func policyListCommand() *cobra.Command {
 				return list, func(w io.Writer) error {
 					var rows [][]string
 					for _, p := range list {
-						rows = append(rows, []string{p.Version, p.ValidFrom, orDash(p.ValidTo), orDash(strings.Join(p.SignedBy, ",")), when(p.Published), p.Operator})
+						rows = append(rows, []string{p.Version, p.ValidFrom, orDash(p.ValidTo), orDash(strings.Join(p.SignedBy, ",")), when(p.Published), p.Operator, orDash(p.WithdrawnBy)})
 					}
-					return table(w, "VERSION FROM UNTIL SIGNED-BY PUBLISHED OPERATOR", rows)
+					return table(w, "VERSION FROM UNTIL SIGNED-BY PUBLISHED OPERATOR WITHDRAWN-BY", rows)
 				}, err
 			})
 		},
 	}
+	f.flags(cmd)
+	return cmd
+}
+
+func policyWithdrawCommand() *cobra.Command {
+	var f folder
+	var operator string
+	cmd := &cobra.Command{
+		Use:   "withdraw VERSION --operator NAME",
+		Short: "Take a published policy back",
+		Long: `Take a published policy back: terminals pay by it no more from the moment that they hear of it, and by
+the newest one left whose days hold. A terminal with none left pays by its configuration. The version stays taken.`,
+		Example: `  central policy withdraw 2027-1 --operator anne`,
+		Args:    cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if operator == "" {
+				return cli.Usagef("--operator is missing: central keeps who withdrew it")
+			}
+			return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
+				p, err := c.WithdrawPolicy(ctx, args[0], operator)
+				return p, func(w io.Writer) error {
+					_, err := fmt.Fprintf(w, "policy %s is withdrawn\n", p.Version)
+					return err
+				}, err
+			})
+		},
+	}
+	operatorFlag(cmd, &operator)
 	f.flags(cmd)
 	return cmd
 }

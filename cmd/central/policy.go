@@ -19,7 +19,7 @@ import (
 )
 
 func policyCommand() *cobra.Command {
-	return cli.Group("policy", "Sign the limits that terminals pay by, and publish them", policySignCommand(), policyCosignCommand(), policyShowCommand(), policyPublishCommand(), policyListCommand())
+	return cli.Group("policy", "Sign the limits that terminals pay by, and publish them", policySignCommand(), policyCosignCommand(), policyShowCommand(), policyPublishCommand(), policyListCommand(), policyWithdrawCommand())
 }
 
 // policyAnswer is a signed policy in the answers of the three commands.
@@ -41,13 +41,15 @@ type policyAnswer struct {
 	AllowanceMoney    int64    `json:"allowance_minor"`
 	BookedRisk        int64    `json:"booked_risk_minor"`
 	BookedRiskParty   *string  `json:"booked_risk_party"` // null for nobody
+	CommissionSale    int      `json:"commission_sale"`   // hundredths of a percent
+	CommissionPaid    int      `json:"commission_paid"`
 }
 
 func answerPolicy(file string, by []string, p policy.Policy) policyAnswer {
 	a := policyAnswer{File: file, SignedBy: by, Version: p.Version, ValidFrom: p.ValidFrom.String(), Currency: p.Currency, ClaimDays: p.ClaimDays,
 		ShopLimit: int64(p.ShopLimit), ConfirmCashPrize: int64(p.ConfirmCashPrize), ConfirmCashTotal: int64(p.ConfirmCashTotal),
 		IdentityPrize: int64(p.IdentityPrize), IdentityTotalOver: int64(p.IdentityTotalOver), WeakLimit: int64(p.WeakLimit),
-		AllowanceClaims: p.AllowanceClaims, AllowanceMoney: int64(p.AllowanceMoney), BookedRisk: int64(p.BookedRisk)}
+		AllowanceClaims: p.AllowanceClaims, AllowanceMoney: int64(p.AllowanceMoney), BookedRisk: int64(p.BookedRisk), CommissionSale: p.CommissionSale, CommissionPaid: p.CommissionPaid}
 	if !p.ValidTo.IsZero() {
 		a.ValidTo = new(p.ValidTo.String())
 	}
@@ -97,6 +99,7 @@ func (a policyAnswer) print(out io.Writer) error {
 	fmt.Fprintf(w, "  Short secrets\tpaid without central: %s\n", from("up to", a.WeakLimit))
 	fmt.Fprintf(w, "  Allowance\t%s\n", allowance)
 	fmt.Fprintf(w, "  Booked risk\t%s\n", risk)
+	fmt.Fprintf(w, "  Commission\t%d.%02d %% of sales, %d.%02d %% of prizes paid\n", a.CommissionSale/100, a.CommissionSale%100, a.CommissionPaid/100, a.CommissionPaid%100)
 	return w.Flush()
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,12 +87,12 @@ func orDash(s string) string {
 
 func terminalCommand() *cobra.Command {
 	return cli.Group("terminal", "Add terminals, see them, say where they stand, publish their keys, suspend and resume them", terminalAddCommand(), terminalEnrolFileCommand(), terminalListCommand(),
-		terminalShowCommand(), terminalRecoverCommand(), terminalRegionCommand(), terminalKeyCommand(), terminalSuspendCommand(), terminalResumeCommand(), terminalReplaceCommand())
+		terminalShowCommand(), terminalRecoverCommand(), terminalRegionCommand(), terminalShopCommand(), terminalKeyCommand(), terminalSuspendCommand(), terminalResumeCommand(), terminalReplaceCommand())
 }
 
 func terminalAddCommand() *cobra.Command {
 	var f folder
-	var region string
+	var region, shop string
 	cmd := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Make a terminal known and print the code it enrols with, once",
@@ -111,6 +112,9 @@ its own packs first, then those of its region.`,
 				if err == nil && region != "" {
 					err = c.SetRegion(ctx, args[0], region)
 				}
+				if err == nil && shop != "" {
+					err = c.SetShop(ctx, args[0], shop)
+				}
 				return e, func(w io.Writer) error {
 					_, err := fmt.Fprintf(w, "%s\n%s enrols with this code once, until %s: terminalctl enrol CODE\n", e.Code, e.Terminal, when(e.Expires))
 					return err
@@ -119,6 +123,7 @@ its own packs first, then those of its region.`,
 		},
 	}
 	cmd.Flags().StringVar(&region, "region", "", "`region` it stands in")
+	cmd.Flags().StringVar(&shop, "shop", "", "`shop` it stands in, where that has several; without it, a shop of its own")
 	f.flags(cmd)
 	return cmd
 }
@@ -169,6 +174,36 @@ other terminal. Like add, it takes the place of an earlier code.`,
 	cmd.Flags().StringVar(&out, "out", "", "`file` to write; it must not exist")
 	cmd.Flags().StringVar(&url, "central", "", "central's `URL` as the device will reach it")
 	cmd.Flags().IntVar(&days, "days", 30, "`days` for which it is good, at most 90")
+	f.flags(cmd)
+	return cmd
+}
+
+func terminalShopCommand() *cobra.Command {
+	var f folder
+	cmd := &cobra.Command{
+		Use:   "shop NAME SHOP|-",
+		Short: "Say in which shop a terminal stands",
+		Long: `Say in which shop a terminal stands; - for a shop of its own, which has the terminal's
+name. Two tills of one shop are two terminals: reports and settlements add them up.`,
+		Example: `  central terminal shop shop-0042 tabac-12`,
+		Args:    cli.Args(cobra.ExactArgs(2)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			shop := args[1]
+			if shop == "-" {
+				shop = ""
+			}
+			return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
+				if err := c.SetShop(ctx, args[0], shop); err != nil {
+					return nil, nil, err
+				}
+				t, err := c.Terminal(ctx, args[0])
+				return t, func(w io.Writer) error {
+					_, err := fmt.Fprintf(w, "%s stands in shop %s\n", t.Name, cmp.Or(t.Shop, t.Name))
+					return err
+				}, err
+			})
+		},
+	}
 	f.flags(cmd)
 	return cmd
 }
@@ -358,7 +393,7 @@ func showTerminal(w io.Writer, t central.Terminal, certificates []central.Certif
 		}
 		rows = append(rows, [2]string{"frozen since", when(t.FrozenAt)}, [2]string{"what next", next})
 	}
-	rows = append(rows, [2]string{"region", orDash(t.Region)}, [2]string{"enrolled", when(t.Enrolled)}, [2]string{"last contact", when(t.Contact)}, [2]string{"program", orDash(t.Program)},
+	rows = append(rows, [2]string{"region", orDash(t.Region)}, [2]string{"shop", cmp.Or(t.Shop, t.Name)}, [2]string{"enrolled", when(t.Enrolled)}, [2]string{"last contact", when(t.Contact)}, [2]string{"program", orDash(t.Program)},
 		[2]string{"journal held", fmt.Sprintf("%d-%06d", t.Acked.Epoch, t.Acked.Seq)}, [2]string{"journal as told", fmt.Sprintf("%d-%06d", t.Head.Epoch, t.Head.Seq)},
 		[2]string{"unsent as told", fmt.Sprint(t.Unsent)}, [2]string{"faults", orDash(strings.Join(t.Faults, ","))})
 	if unsettled {

@@ -272,6 +272,29 @@ func (l *library) know(listed []wire.Block) {
 	}
 }
 
+// learn tells the shelf of the games in central's catalogue, also those that are newer than
+// this program. A check that is under way ends as it began: the shelf takes it in between
+// two of them.
+func (l *library) learn(catalogue func() ([]byte, error)) error {
+	text, err := catalogue()
+	if err != nil || text == nil {
+		return err
+	}
+	games, err := configs.DecodeCatalogue(text)
+	if err != nil {
+		return err
+	}
+	for _, g := range games {
+		for _, e := range g.Emissions {
+			if e.GameCode != nil {
+				l.shelf.Know(*e.GameCode)
+			}
+		}
+	}
+	l.log.Info("catalogue in use", "games", len(games))
+	return nil
+}
+
 // held is what the link must know of a file of central's.
 func (l *library) held(sha256 string) (uplink.Held, bool) {
 	l.mu.Lock()
@@ -282,6 +305,21 @@ func (l *library) held(sha256 string) (uplink.Held, bool) {
 	}
 	h := f.block.Header
 	return uplink.Held{GameCode: h.GameCode, FirstPack: h.FirstPack, LastPack: h.LastPack(), Sound: f.block.Damage() == nil && !f.block.LacksPepper()}, true
+}
+
+// of is the header of the block that a pack is in, false where it is not here.
+func (l *library) of(gameCode string, pack uint32) (manifest.Header, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.seen {
+		if f.block == nil {
+			continue
+		}
+		if h := f.block.Header; h.GameCode == gameCode && h.FirstPack <= pack && pack <= h.LastPack() {
+			return h, true
+		}
+	}
+	return manifest.Header{}, false
 }
 
 // date is how new the newest manifest is.

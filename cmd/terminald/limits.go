@@ -82,7 +82,7 @@ func newLimits(c configs.Terminal, t trust, trusted func() time.Time, log *slog.
 
 // rescan takes in what lies in the folder. A file that cannot be used is named and
 // ignored; a policy that was accepted stays until the next start, whatever becomes of
-// its file.
+// its file, but for one that central sent and has withdrawn: the link takes its file away.
 func (l *limits) rescan() error {
 	list, err := os.ReadDir(l.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -90,7 +90,11 @@ func (l *limits) rescan() error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	sent := map[string]string{} // by central: versions by the names of their files
 	for version, s := range l.sources {
+		if name := strings.TrimSuffix(s.file, policySuffix); uplink.IsBlockName(name) {
+			sent[s.file] = version
+		}
 		s.file = ""
 		l.sources[version] = s
 	}
@@ -109,13 +113,27 @@ func (l *limits) rescan() error {
 		if err := l.take(name); err != nil {
 			l.unusable[name] = err.Error()
 		}
+		delete(sent, name)
 	}
+	l.withdraw(sent)
 	for name, why := range l.unusable {
 		if was[name] != why {
 			l.log.Error("policy ignored", "file", name, "err", why)
 		}
 	}
 	return nil
+}
+
+// withdraw drops what central has taken back, unless it also lies here by hand. The lock is held.
+func (l *limits) withdraw(gone map[string]string) {
+	for file, version := range gone {
+		if l.sources[version].file != "" {
+			continue
+		}
+		l.set.Withdraw(version)
+		delete(l.sources, version)
+		l.log.Warn("policy withdrawn by central", "file", file, "version", version)
+	}
 }
 
 // take reads one file and accepts its policy. The lock is held.

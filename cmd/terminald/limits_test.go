@@ -208,6 +208,30 @@ func TestFileThatDoesNotVerifyIsNamedAndTheLastGoodOneStays(t *testing.T) {
 	o.want(o.start(1), "the next start", "configured", fromConfiguration, "")
 }
 
+// TestPolicyThatCentralWithdrewCountsNoMore: at once, and one that a person brought stays
+// until the next start.
+func TestPolicyThatCentralWithdrewCountsNoMore(t *testing.T) {
+	o := newOffice(t)
+	o.day = "2026-11-30"
+	l := o.start(1)
+	sent := strings.Repeat("ab", 32) + ".policy"
+	o.write("hand.policy", o.sign(issue("2026-1", "2026-01-01", ""), o.signers[0]))
+	o.write(sent, o.sign(issue("2026-2", "2026-01-01", ""), o.signers[0]))
+	o.rescan(l)
+	o.want(l, "before", "2026-2", fromSigned, "")
+	remove := func(name string) {
+		t.Helper()
+		if err := os.Remove(filepath.Join(o.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		o.rescan(l)
+	}
+	remove(sent)
+	o.want(l, "after it was withdrawn", "2026-1", fromSigned, "")
+	remove("hand.policy")
+	o.want(l, "after a person took the other one away", "2026-1", fromSigned, "")
+}
+
 func TestPolicyNeedsAsManySignaturesAsManifests(t *testing.T) {
 	o := newOffice(t)
 	l := o.start(2)

@@ -67,6 +67,7 @@ func loadTrust(c configs.Terminal) (trust, error) {
 type link struct {
 	up     *uplink.Uplink
 	book   *ledger.Ledger
+	blocks *library
 	name   string
 	ends   map[string]policy.Date // closing notices, of a terminal on its own
 	broken error                  // why there is no uplink, of a terminal that should have one
@@ -95,12 +96,13 @@ func newLink(c configs.Terminal, t trust, book *ledger.Ledger, blocks *library, 
 		world.book = func(l *ledger.Ledger) uplink.Ledger { return l }
 	}
 	var up *uplink.Uplink
-	up, err := uplink.New(uplink.Options{URL: c.Central.URL, Identity: t.identity, Ledger: world.book(book),
+	up, err := uplink.New(uplink.Options{URL: c.Central.URL, Identity: t.identity, Ledger: world.book(book), Looks: book,
 		Blocks: uplink.BlockStore{Dir: c.Manifests(), Quota: c.QuotaMB << 20, Reserve: c.ReserveMB << 20}, Dial: world.dial, Rand: world.rand, Now: world.now, Log: log,
 		Program: version(), Faults: faults, Peppers: blocks.lackPeppers, KeepPepper: blocks.keepPepper, Register: register, Step: world.step,
 		PolicyDir: c.Policies(), OnPolicies: world.policies,
-		OnBlocks: func() { logError(log, "looking for new manifests", blocks.rescan(context.Background())) },
-		OnListed: func() { blocks.know(up.Listed()) }, Held: blocks.held})
+		OnBlocks:    func() { logError(log, "looking for new manifests", blocks.rescan(context.Background())) },
+		OnListed:    func() { blocks.know(up.Listed()) },
+		OnCatalogue: func() { logError(log, "reading the catalogue", blocks.learn(up.Catalogue)) }, Held: blocks.held})
 	switch {
 	case err != nil && book.Writable() != nil: // what it needs of the ledger cannot be read
 		log.Error("no link to central: the ledger cannot be read", "err", err)
@@ -109,7 +111,8 @@ func newLink(c configs.Terminal, t trust, book *ledger.Ledger, blocks *library, 
 		return nil, err
 	}
 	blocks.know(up.Listed()) // from before the start
-	return &link{up: up, book: book, name: c.Name}, nil
+	logError(log, "reading the catalogue", blocks.learn(up.Catalogue))
+	return &link{up: up, book: book, blocks: blocks, name: c.Name}, nil
 }
 
 // central is the counter's view: what the feed has said of a ticket's pack.
@@ -189,9 +192,11 @@ func (s shelf) Inventory(ctx context.Context) ([]validate.PackRun, error) {
 	return list, err
 }
 
-// Activate puts a pack on sale, unless central has suspended this terminal.
+// Activate puts a pack on sale, unless central has suspended this terminal, or the pack's
+// game, emission or block. Of a block that is not here central decides afterwards.
 func (s shelf) Activate(ctx context.Context, gameCode string, pack uint32, operator string, entered validate.Entered) (validate.Pack, error) {
-	suspended, _, err := s.book.Suspended(ctx, "", "", 0)
+	h, _ := s.blocks.of(gameCode, pack)
+	suspended, game, err := s.book.Suspended(ctx, h.Game, h.Emission, h.Number)
 	if err != nil {
 		return validate.Pack{}, err
 	}
@@ -200,9 +205,20 @@ func (s shelf) Activate(ctx context.Context, gameCode string, pack uint32, opera
 		return validate.Pack{}, &terminal.Denied{Fault: terminal.Fault{Code: r.Code(), ClerkFR: r.Text(money.French).Clerk, ClerkEN: r.Text(money.English).Clerk,
 			Technician: r.Technician()}, Err: errors.New("this terminal is suspended")}
 	}
+	if game {
+		p, err := s.book.PackFacts(ctx, gameCode, pack)
+		if err == nil && p.Activatable() {
+			return p, terminal.ErrGameSuspended
+		} else if err != nil {
+			return p, err
+		}
+	}
 	p, err := s.book.Activate(ctx, gameCode, pack, operator, entered)
-	if errors.Is(err, ledger.ErrPack) {
+	switch {
+	case errors.Is(err, ledger.ErrPack):
 		err = fmt.Errorf("%w: %w", terminal.ErrNotForSale, err)
+	case errors.Is(err, ledger.ErrSales):
+		err = fmt.Errorf("%w: %w", terminal.ErrSalesEnded, err)
 	}
 	return p, err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"grattoir/device/control"
+	"grattoir/device/screen"
 	"grattoir/sync/ledger/people"
 )
 
@@ -20,6 +21,24 @@ func (w *crew) roster() control.Roster {
 		return nil
 	}
 	return deskRoster{w.staff, w.shut}
+}
+
+// choice is who may be chosen on the page, nil on a terminal without sign-on. Whoever is
+// suspended is not; whoever is locked out is told so by his PIN's page.
+func (w *crew) choice() func(context.Context) ([]screen.Operator, error) {
+	if w.staff == nil && w.shut == nil {
+		return nil
+	}
+	return func(ctx context.Context) ([]screen.Operator, error) {
+		all, err := w.roster().Operators(ctx)
+		list := []screen.Operator{}
+		for _, o := range all {
+			if !o.Suspended {
+				list = append(list, screen.Operator{ID: o.ID, Name: o.Name, Role: o.Role})
+			}
+		}
+		return list, err
+	}
 }
 
 // Operators lists everybody by id.

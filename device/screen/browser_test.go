@@ -3,6 +3,7 @@ package screen
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -32,7 +34,7 @@ import (
 const shell = "/usr/lib/chromium/chromium-headless-shell"
 
 // browser starts a browser with one tab. Without one a test skips, and fails in CI.
-func browser(t *testing.T) context.Context {
+func browser(t testing.TB) context.Context {
 	t.Helper()
 	if _, err := os.Stat(shell); err != nil {
 		if os.Getenv("CI") != "" {
@@ -53,7 +55,7 @@ func browser(t *testing.T) context.Context {
 	return tab
 }
 
-func run(t *testing.T, tab context.Context, what string, actions ...chromedp.Action) {
+func run(t testing.TB, tab context.Context, what string, actions ...chromedp.Action) {
 	t.Helper()
 	if err := chromedp.Run(tab, actions...); err != nil {
 		t.Fatalf("%s: %v", what, err)
@@ -64,7 +66,7 @@ func awaitPromise(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.
 
 // awaitJS waits until an expression is true in the page. A page that is just being
 // loaded cannot answer; it is asked again.
-func awaitJS(t *testing.T, tab context.Context, expression string) {
+func awaitJS(t testing.TB, tab context.Context, expression string) {
 	t.Helper()
 	again, last := time.NewTicker(20*time.Millisecond), error(nil)
 	defer again.Stop()
@@ -94,11 +96,11 @@ func click(t *testing.T, tab context.Context, selector string) {
 // place and the click.
 func clickUntil(t *testing.T, tab context.Context, selector, expression string) {
 	t.Helper()
-	for range 5 {
+	for range 20 {
 		click(t, tab, selector)
 		again := time.NewTicker(20 * time.Millisecond)
 		defer again.Stop()
-		for range 150 {
+		for range 20 {
 			var holds bool
 			if err := chromedp.Run(tab, chromedp.Evaluate("!!("+expression+")", &holds)); err == nil && holds {
 				return
@@ -106,13 +108,13 @@ func clickUntil(t *testing.T, tab context.Context, selector, expression string) 
 			<-again.C
 		}
 	}
-	t.Fatalf("five clicks on %s did not lead to: %s", selector, expression)
+	t.Fatalf("twenty clicks on %s did not lead to: %s", selector, expression)
 }
 
 // clickNow presses and releases the mouse in the middle of an element, as often as it
 // says, and does nothing where there is none. It finds the place by script, because a
 // node that the driver knows may have been replaced by the next view.
-func clickNow(t *testing.T, tab context.Context, selector string, times int) {
+func clickNow(t testing.TB, tab context.Context, selector string, times int) {
 	t.Helper()
 	var at []float64
 	run(t, tab, "place of "+selector, chromedp.Evaluate(
@@ -124,7 +126,7 @@ func clickNow(t *testing.T, tab context.Context, selector string, times int) {
 
 // settle waits until a request of the page has been answered: a press before it has
 // arrived by then.
-func settle(t *testing.T, tab context.Context) {
+func settle(t testing.TB, tab context.Context) {
 	t.Helper()
 	run(t, tab, "round trip", chromedp.Evaluate(`fetch("/static/screen.css").then(r => r.text()).then(t => t.length)`, nil, awaitPromise))
 }
@@ -391,6 +393,107 @@ func shots(c *counter, l money.Language) []shot {
 	add("idle-message", idle, false)
 	add("win-message", won, false)
 	add("already-paid-message", paid, false)
+	return append(list, c.sheetShots(base, on, l)...)
+}
+
+// sheetShots makes every sheet and the batch, as full as they can be.
+func (c *counter) sheetShots(base terminal.State, on func(validate.Reason, money.Amount) terminal.State, l money.Language) []shot {
+	var list []shot
+	add := func(name string, s terminal.State, x sheet, asking bool) {
+		list = append(list, shot{name, "clerk", c.viewOf(snapshot{state: s, clerk: true, asking: asking, sheet: x, seq: 1}, l)})
+	}
+	duty := base
+	duty.SignOn, duty.Session = true, &terminal.Session{Operator: "anne-marie", Name: "Anne-Marie Kermadec-Le Gall", Since: noon}
+	none, locked := base, duty
+	none.SignOn = true
+	locked.Session = &terminal.Session{Operator: "anne-marie", Locked: true}
+	add("idle-duty", duty, sheet{}, false)
+	add("idle-nobody", none, sheet{}, false)
+	add("idle-locked", locked, sheet{}, false)
+	for name, s := range map[string]terminal.State{"nobody": none, "locked": locked} {
+		won := on(validate.Winner, 199999)
+		won.SignOn, won.Session = s.SignOn, s.Session
+		add("win-"+name, won, sheet{}, false)
+	}
+	code, _ := ticket.Make(ticket.MI18(), "5123", 123456, 149, "12345")
+	half, _ := ticket.Parse(code.Digits()[:13], 0, []ticket.Layout{ticket.MI18()})
+	typing := base
+	typing.View = terminal.View{ID: "0123456789abcdef0123456789abcdef", Stage: terminal.Typing, Code: half}
+	add("typing", typing, sheet{}, false)
+	typing.View.Detail = "wrong"
+	add("typing-wrong", typing, sheet{}, false)
+
+	wrong := &terminal.Denied{Fault: terminal.Fault{Code: "O3", ClerkFR: "Code faux. Encore 2 essais,\nensuite 15 minutes d'attente.", ClerkEN: "Wrong PIN. 2 more tries, then\na wait of 15 minutes."}, Err: errors.New("wrong")}
+	who := Operator{"anne-marie", "Anne-Marie Kermadec-Le Gall", "manager"}
+	var many []Operator
+	for i := range 11 {
+		many = append(many, Operator{fmt.Sprint("id", i), []string{"Anne-Marie Kermadec-Le Gall", "Bob", "Maximilienne"}[i%3], "clerk"})
+	}
+	x := validate.Closing{ClosingFacts: validate.ClosingFacts{Kind: validate.ShiftClosing, Number: 12, Period: "2026-11-28", Operator: "anne-marie", Currency: "EUR", Float: 5000, Cash: -123456789,
+		Totals: []validate.Totals{{Currency: "EUR", Paid: validate.Sum{Count: 1234, Money: 123456789}}}}, Terminal: "T-0042", At: noon}
+	z := x
+	z.Kind, z.Entry = validate.DayClosing, validate.EntryNumber{Epoch: 12, Seq: 123456}
+	paid := validate.Receipt{Claim: validate.Claim{Amount: 199999, Currency: "EUR", Slip: validate.SlipFacts{Game: "Numéro Fétiche Édition Spéciale"}}, Number: validate.EntryNumber{Epoch: 12, Seq: 123456}, Print: validate.Unknown, Copies: 3, At: noon}
+	copied, taken := paid, validate.Reversal{Amount: 199999, Currency: "EUR", Number: paid.Number}
+	copied.Print = validate.Printed
+	acts := []validate.Transaction{{Entry: paid.Number, At: noon, Claim: &paid}, {Entry: paid.Number, At: noon, Reversal: &taken}, {Entry: paid.Number, At: noon, Reprint: &validate.Reprint{Number: paid.Number, Copy: 2}},
+		{Entry: paid.Number, At: noon, Closing: &z}, {Entry: paid.Number, At: noon, Claim: &copied}}
+	long := strings.Repeat("Message du centre assez long, ", 8) + "et il est fini par ces mots, enfin voilà."
+	for name, x := range map[string]sheet{
+		"menu": {name: menuSheet}, "code": {name: codeSheet}, "code-wrong": {name: codeSheet, err: errDigits},
+		"who": {name: whoSheet, purpose: toSignOn, choice: many, page: 1}, "who-none": {name: whoSheet, err: errors.New("x")},
+		"float": {name: floatSheet}, "pin": {name: pinSheet, operator: who}, "pin-wrong": {name: pinSheet, operator: who, err: wrong},
+		"sure-off": {name: sureSheet, purpose: toSignOff}, "sure-close": {name: sureSheet, purpose: toClose, kind: validate.MonthClosing, err: wrong}, "sure-train": {name: sureSheet, purpose: toTrain},
+		"closings": {name: closingsSheet}, "report": {name: reportSheet, kind: x.Kind, report: &x}, "report-z": {name: reportSheet, kind: z.Kind, report: &z, said: true, page: 1},
+		"history": {name: historySheet, acts: acts, report: &x, page: 0}, "history-none": {name: historySheet}, "slip": {name: slipSheet, receipt: &paid, err: wrong}, "slip-sent": {name: slipSheet, receipt: &copied, said: true},
+		"messages": {name: messagesSheet, messages: []validate.Message{{Number: 1, From: "2026-12-01", French: long, English: long}, {Number: 2}, {Number: 3}}},
+	} {
+		add("sheet-"+name, duty, x, false)
+	}
+
+	bad := health.Check{Code: "D14", Name: "printer", State: health.Fail, Detail: strings.Repeat("a detail of some length ", 9), Hint: strings.Repeat("what to do about it ", 9)}
+	report := health.Report{Checks: []health.Check{bad, bad, bad}}
+	for name, found := range map[sheetName]inspection{workshopSheet: {}, doctorSheet: {report: &report}, trialSheet: {tried: &bad},
+		addressSheet: {list: []Address{{"central", "https://central.lottery.example:8443"}, {"network", "192.168.178.120"}, {"network", "fd00:1234:5678:9abc:def0:1234:5678:9abc"}, {"page", "http://127.0.0.1:8087/"}, {"program", "grattoir v1.2.3-45-gabcdef0"}}}} {
+		add("sheet-"+string(name), duty, sheet{name: name, found: &found}, false)
+	}
+
+	b := terminal.Batch{ID: "b", Currency: "EUR", Needs: []validate.Need{}}
+	for i, r := range []validate.Reason{validate.Winner, validate.NotAWinner, validate.AlreadyPaidElsewhere, validate.PackNotActive, validate.AboveShopLimit, validate.Winner, validate.TicketNotInBlock, validate.Winner, validate.NotAuthentic, validate.Winner} {
+		v := on(r, 199999).View
+		v.ID = fmt.Sprint(i)
+		b.Views = append(b.Views, v)
+	}
+	b.Prizes, b.Total = 4, 4*199999
+	full := on(validate.Winner, 199999)
+	full.Batch, full.View.ID = &b, "9"
+	add("batch", full, sheet{}, false)
+	add("batch-ask", full, sheet{}, true)
+	refused := on(validate.AlreadyPaidElsewhere, 2000)
+	refused.Batch, refused.View.ID = &b, "2"
+	add("batch-refused", refused, sheet{}, false)
+	more := refused
+	more.View.ID = "another"
+	add("batch-full", more, sheet{}, false)
+	empty := base
+	empty.Batch = &terminal.Batch{ID: "b", Currency: "EUR"}
+	add("batch-empty", empty, sheet{}, false)
+	known := b
+	known.Needs = []validate.Need{validate.ConfirmCash, validate.Identity}
+	identity := full
+	identity.Batch = &known
+	add("batch-identity", identity, sheet{}, false)
+	done := b
+	done.Paid, done.Views = true, slices.Clone(b.Views)
+	for i := range done.Views {
+		if v := &done.Views[i]; v.Verdict.Outcome == validate.Pay {
+			v.Stage, v.Receipt = terminal.Paid, &paid
+		}
+	}
+	over := full
+	over.Batch, over.View = &done, done.Views[9]
+	over.View.Receipt = &validate.Receipt{Claim: paid.Claim, Number: paid.Number, Print: validate.Printed, Copies: 1}
+	add("batch-paid", over, sheet{}, false)
 	return list
 }
 
@@ -407,22 +510,23 @@ const measure = `(() => {
       wrong.push(name + " sticks out: " + [a.left - box.left, a.top - box.top, a.right - box.right, a.bottom - box.bottom].map(Math.round));
   };
   const whole = { left: 0, top: 0, right: innerWidth, bottom: innerHeight };
-  for (const part of document.querySelectorAll("#bar, #line, main, .head, .tell, .act")) {
-    inside(part, whole, part.id || part.className || part.tagName);
+  for (const part of document.querySelectorAll("#bar, #line, main, .head, .tell, .act, .body:not(.pad), .side, .typed, #keypad, .tiles, .rows, .turn")) {
+    inside(part, whole, part.getAttribute("id") || part.className || part.tagName);
     const box = part.getBoundingClientRect();
-    for (const el of part.querySelectorAll("p, span, b, button, img, div")) {
-      inside(el, box, (part.id || part.className || part.tagName) + " > " + (el.id || el.className || el.tagName));
+    if (getComputedStyle(part).display === "contents") continue;
+    for (const el of part.querySelectorAll("p, span, b, button, img, div, output, li, dt, dd")) {
+      inside(el, box, (part.getAttribute("id") || part.className || part.tagName) + " > " + (el.id || el.className || el.tagName));
       if (el.scrollWidth > el.clientWidth + 1 && getComputedStyle(el).display !== "inline" && !el.classList.contains("who")) wrong.push((el.id || el.className) + " is too narrow for its text");
     }
   }
   const boxes = [...document.querySelectorAll("button")].map(b => [b, b.getBoundingClientRect()]);
   for (const [b, r] of boxes) {
-    const least = b.closest(".act") ? 96 : 64;
+    const least = b.closest(".rows, .turn") || !b.closest(".act") ? 64 : 96;
     if (r.height < least || r.width < least) wrong.push("button " + b.id + " is " + r.width + "x" + r.height);
-    for (const [c, s] of boxes) if (b !== c && r.left < s.right + 11 && s.left < r.right + 11 && r.top < s.bottom + 11 && s.top < r.bottom + 11) wrong.push(b.id + " is too near to " + c.id);
+    for (const [c, s] of boxes) if (b !== c && r.left < s.right + 11 && s.left < r.right + 11 && r.top < s.bottom + 11 && s.top < r.bottom + 11) wrong.push((b.id || b.textContent) + " is too near to " + (c.id || c.textContent));
   }
   const light = c => { const v = c.match(/[\d.]+/g).slice(0, 3).map(x => x / 255).map(x => x <= .04045 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4); return .2126 * v[0] + .7152 * v[1] + .0722 * v[2]; };
-  for (const el of document.querySelectorAll("p, span, b, button")) {
+  for (const el of document.querySelectorAll("p, span, b, button, output, dt, dd")) {
     let under = el;
     while (under && /^rgba.*, 0\)$/.test(getComputedStyle(under).backgroundColor)) under = under.parentElement;
     const a = light(getComputedStyle(el).color), b = light(getComputedStyle(under || document.body).backgroundColor);
@@ -432,19 +536,24 @@ const measure = `(() => {
   return wrong;
 })()`
 
-// TestBrowserEveryViewFits looks at every view in both languages at the three screens.
-// With GRATTOIR_SHOTS set to a folder it leaves a picture of each there.
+// TestBrowserEveryViewFits looks at every view in both languages at the three screens, and
+// leaves pictures of some in test-out, or of all in the folder that GRATTOIR_SHOTS names.
 func TestBrowserEveryViewFits(t *testing.T) {
-	c := newCounter(t, func(o *Options) { o.Demonstration = true })
+	c := newCounter(t, func(o *Options) {
+		o.Demonstration = true
+		o.Workshop = Workshop{Bench: &health.Bench{}, Addresses: func() []Address { return nil }, Examine: func(context.Context) (health.Report, error) { return health.Report{}, nil }}
+	})
 	c.trusted = time.Time{} // the longest clock
+	c.silence = time.Hour
 	inner := c.Handler()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/events") { // the views below are put in by hand
 			<-r.Context().Done()
 			return
 		}
-		if strings.HasPrefix(r.URL.Path, "/slip/") {
+		if strings.HasPrefix(r.URL.Path, "/slip/") || r.URL.Path == "/address.png" {
 			w.Header().Set("Content-Type", "image/png")
+			w.Header().Set("Cache-Control", "max-age=3600")
 			_ = c.opt.Render(w, validate.Receipt{})
 			return
 		}
@@ -458,11 +567,8 @@ func TestBrowserEveryViewFits(t *testing.T) {
 				path := map[string]string{"clerk": "/", "player": "/player"}[page]
 				run(t, tab, "load", chromedp.EmulateViewport(size[0], size[1]), network.Enable(), setLanguage(server.URL, l), chromedp.Navigate(server.URL+path))
 				awaitJS(t, tab, `document.fonts.status === "loaded" && document.fonts.check("700 20px Grattoir")`)
-				for _, s := range shots(c, l) {
-					if s.page == page {
-						lookAt(t, tab, fmt.Sprintf("%s-%s-%s-%dx%d", page, s.name, l, size[0], size[1]), c, s)
-					}
-				}
+				list := slices.DeleteFunc(shots(c, l), func(s shot) bool { return s.page != page })
+				lookAt(t, tab, fmt.Sprintf("%s-%dx%d", l, size[0], size[1]), c, list)
 			}
 		}
 	}
@@ -475,26 +581,46 @@ func setLanguage(base string, l money.Language) chromedp.Action {
 	})
 }
 
-func lookAt(t *testing.T, tab context.Context, name string, c *counter, s shot) {
+// pictured are the views of which every run leaves a picture.
+var pictured = []string{"idle", "idle-nobody", "winner", "not-a-winner", "already-paid-elsewhere", "above-shop-limit", "code-misread", "ask", "paid-printed", "batch", "batch-paid",
+	"win-message", "idle-fault", "sheet-menu", "sheet-code", "sheet-pin-wrong", "sheet-history", "sheet-report", "typing"}
+
+// lookAt puts the views into the page one after the other, in one call, and says what is
+// wrong with any.
+func lookAt(t *testing.T, tab context.Context, where string, c *counter, list []shot) {
 	t.Helper()
-	text, err := c.render(s.page, s.view)
+	texts := make([]string, len(list))
+	for i, s := range list {
+		text, err := c.render(s.page, s.view)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[i] = string(text)
+	}
+	js, err := json.Marshal(texts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	js, err := json.Marshal(string(text))
-	if err != nil {
+	const put = `document.getElementById("screen").outerHTML = html; await Promise.all([...document.images].map(i => i.decode()));`
+	var wrong [][]string
+	run(t, tab, where, chromedp.Evaluate(fmt.Sprintf(`(async () => { window.views = %s; const all = []; for (const html of views) { %s all.push(%s); } return all; })()`, js, put, measure), &wrong, awaitPromise))
+	dir, all := os.Getenv("GRATTOIR_SHOTS"), true
+	if dir == "" {
+		dir, all = filepath.Join("..", "..", "test-out", "screens"), false
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	var wrong []string
-	put := fmt.Sprintf(`document.getElementById("screen").outerHTML = %s; Promise.all([...document.images].map(i => i.decode())).then(() => true)`, js)
-	run(t, tab, name, chromedp.Evaluate(put, nil, awaitPromise), chromedp.Evaluate(measure, &wrong))
-	for _, w := range wrong {
-		t.Errorf("%s: %s", name, w)
-	}
-	if dir := os.Getenv("GRATTOIR_SHOTS"); dir != "" {
+	for i, s := range list {
+		for _, w := range wrong[i] {
+			t.Errorf("%s %s %s: %s", s.page, s.name, where, w)
+		}
+		if !all && !slices.Contains(pictured, s.name) {
+			continue
+		}
 		var picture []byte
-		run(t, tab, "picture", chromedp.CaptureScreenshot(&picture))
-		if err := os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o600); err != nil {
+		run(t, tab, "picture", chromedp.Evaluate(fmt.Sprintf(`(async () => { const html = views[%d]; %s })()`, i, put), nil, awaitPromise), chromedp.CaptureScreenshot(&picture))
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%s-%s.png", s.page, s.name, where)), picture, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -84,14 +84,19 @@ func (s *Screen) activate(_ http.ResponseWriter, r *http.Request) error {
 
 // back takes the question away; nothing is paid, and no pack put on sale.
 func (s *Screen) back(_ http.ResponseWriter, r *http.Request) error {
-	if s.askingFor(r.PostForm.Get("id")) {
+	if s.askingFor(r.PostForm.Get("id")) || s.askingFor(r.PostForm.Get("batch")) {
 		s.ask("")
 	}
 	return nil
 }
 
-// next clears the counter if it still shows the view the clerk saw.
+// next clears the counter if it still shows the view the clerk saw. A batch that is paid
+// ends with it.
 func (s *Screen) next(_ http.ResponseWriter, r *http.Request) error {
+	state, _ := s.opt.Terminal.State()
+	if b := state.Batch; b != nil && b.Paid && b.ID == r.PostForm.Get("batch") && state.View.ID == r.PostForm.Get("id") {
+		return s.opt.Terminal.EndBatch(b.ID)
+	}
 	s.opt.Terminal.Dismiss(r.PostForm.Get("id"))
 	return nil
 }
@@ -106,6 +111,14 @@ func (s *Screen) reprint(_ http.ResponseWriter, r *http.Request) error {
 	}
 	if _, err := s.opt.Terminal.Reprint(context.WithoutCancel(r.Context()), v.Receipt.Number); err != nil {
 		return fmt.Errorf("reprint: %w", err)
+	}
+	return nil
+}
+
+// printResult prints a slip of the check on the counter.
+func (s *Screen) printResult(_ http.ResponseWriter, r *http.Request) error {
+	if err := s.opt.Terminal.PrintResult(r.PostForm.Get("id")); err != nil {
+		return fmt.Errorf("slip of a check: %w", err)
 	}
 	return nil
 }
@@ -136,9 +149,7 @@ func (s *Screen) ask(id string) {
 		return
 	}
 	s.asking, s.askedAt = id, time.Now()
-	close(s.asked)
-	s.asked = make(chan struct{})
-	s.seq++
+	s.turn()
 }
 
 func (s *Screen) askingFor(id string) bool {

@@ -1,11 +1,11 @@
 // Package screen is the page on the clerk's screen and its twin for the player. The
 // server writes every word, amount and colour; the browser only swaps one view for the
-// next. The page decides nothing: it shows the counter's state and passes two presses
-// on, pay and reprint, which the counter may refuse. Nothing that comes by GET changes
+// next. The page decides nothing: it shows the counter's state and passes presses on,
+// which the counter may refuse. Nothing that comes by GET changes
 // anything, and only this machine's own pages are answered.
 //
-// Start at Screen.Handler; view.go says what is shown, live.go how it reaches the
-// browser, guard.go whom the server answers.
+// Start at Screen.Handler; view.go says what is shown of the counter, sheet.go what the
+// clerk lays over it, live.go how it reaches the browser, guard.go whom the server answers.
 package screen
 
 import (
@@ -19,6 +19,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -49,7 +50,10 @@ type Options struct {
 	DataDate      func() time.Time // of the newest manifest, zero for none; nil is none
 	Now           func() time.Time // the device's clock; nil is time.Now
 	Trusted       func() time.Time // newest trusted time, zero for none; nil is none
-	Log           *slog.Logger
+	// Operators are those who may be chosen to sign on or to allow an act, nil where nobody signs on.
+	Operators func(context.Context) ([]Operator, error)
+	Workshop  Workshop // of the technician
+	Log       *slog.Logger
 }
 
 // Screen serves the pages of one terminal. It is safe for concurrent use.
@@ -65,14 +69,17 @@ type Screen struct {
 	closed  context.Context
 	close   context.CancelFunc
 
-	act sync.Mutex // held over one press
+	working sync.WaitGroup // what a sheet has begun and takes long
+	act     sync.Mutex     // held over one press
 
 	mu      sync.Mutex // guards what follows
 	seq     uint64     // rises at every change of what is shown
 	seen    <-chan struct{}
-	asking  string        // id of the view for which the cash question stands
+	asking  string        // id of the view, or of the batch, for which the cash question stands
 	askedAt time.Time     // since when
-	asked   chan struct{} // closed when asking changes
+	sheet   sheet         // laid over the counter
+	serial  uint64        // of the newest sheet
+	asked   chan struct{} // closed when asking or the sheet changes
 }
 
 // The rhythm of the page: a sign of life every 5 s, a warning after 10 s without one.
@@ -125,7 +132,12 @@ func New(opt Options) (*Screen, error) {
 
 // Close ends the open streams, so that an orderly stop of the server need not wait for
 // browsers to leave. Register it with http.Server.RegisterOnShutdown.
-func (s *Screen) Close() { s.close() }
+func (s *Screen) Close() {
+	s.mu.Lock()
+	s.close()
+	s.mu.Unlock()
+	s.working.Wait()
+}
 
 // Handler serves the clerk's page at / and the player's at /player. It is meant for a
 // listener on a loopback address and answers requests for such a host only. Its streams
@@ -147,6 +159,18 @@ func (s *Screen) Handler() http.Handler {
 	mux.HandleFunc("POST /reprint", s.press(s.reprint))
 	mux.HandleFunc("POST /read", s.press(s.readMessage))
 	mux.HandleFunc("POST /language", s.press(s.language))
+	mux.HandleFunc("POST /complete", s.press(s.complete))
+	mux.HandleFunc("POST /result", s.press(s.printResult))
+	mux.HandleFunc("POST /lock", s.press(s.lock))
+	mux.HandleFunc("POST /batch", s.press(s.beginBatch))
+	mux.HandleFunc("POST /batch/pay", s.press(s.payBatch))
+	mux.HandleFunc("POST /batch/end", s.press(s.endBatch))
+	mux.HandleFunc("GET /address.png", s.addressPicture)
+	mux.HandleFunc("POST /open", s.press(s.open))
+	for path, act := range map[string]func(context.Context, sheet, url.Values) error{"code": s.enterCode, "page": s.turnPage, "again": s.again,
+		"print": s.printReport, "pick": s.pick, "float": s.enterFloat, "pin": s.enterPIN, "sure": s.sure, "leave": s.leave, "try": s.try} {
+		mux.HandleFunc("POST /sheet/"+path, s.on(act))
+	}
 	return s.guarded(mux)
 }
 
@@ -207,11 +231,14 @@ func (s *Screen) static(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text)
 }
 
-// slip draws the slip of the claim on the counter, and of no other: the page is no way
-// to browse the ledger.
+// slip draws the slip of the claim on the counter, or on the sheet that lies over it, and
+// of no other.
 func (s *Screen) slip(w http.ResponseWriter, r *http.Request) {
-	state, _ := s.opt.Terminal.State()
-	receipt := state.View.Receipt
+	now := s.take("clerk")
+	receipt := now.state.View.Receipt
+	if now.sheet.receipt != nil {
+		receipt = now.sheet.receipt
+	}
 	if s.opt.Render == nil || receipt == nil || r.PathValue("number") != receipt.Number.String()+".png" {
 		http.NotFound(w, r)
 		return

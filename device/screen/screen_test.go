@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"image"
 	"image/color"
@@ -51,18 +50,28 @@ type counter struct {
 
 // newCounter makes a counter whose printing goes on until the test ends. Edit, when
 // set, changes the options.
-func newCounter(t *testing.T, edit func(*Options)) *counter {
+func newCounter(t testing.TB, edit func(*Options)) *counter {
+	t.Helper()
+	return newCounterOf(t, nil, edit)
+}
+
+// newCounterOf makes one of other options of the counter itself, too.
+func newCounterOf(t testing.TB, desk func(*terminal.Options), edit func(*Options)) *counter {
 	t.Helper()
 	now := func() time.Time { return noon }
 	log := slog.New(slog.DiscardHandler)
-	c := &counter{shelf: terminaltest.NewShelf(), ledger: terminaltest.NewLedger("T-0042", now), printer: terminaltest.NewPrinter(),
+	c := &counter{shelf: terminaltest.NewShelf(append(ticket.Known(), ticket.MI18())...), ledger: terminaltest.NewLedger("T-0042", now), printer: terminaltest.NewPrinter(),
 		central: terminaltest.NewCentral(), packs: terminaltest.NewPacks(), trusted: noon}
 	trusted := func() time.Time { return c.trusted }
-	c.terminal = terminal.New(terminal.Options{Name: "T-0042", Shelf: c.shelf, Ledger: c.ledger, Printer: c.printer, Central: c.central, Packs: c.packs, Messages: &c.messages, Operator: "marie",
+	options := terminal.Options{Name: "T-0042", Shelf: c.shelf, Ledger: c.ledger, Printer: c.printer, Central: c.central, Packs: c.packs, Messages: &c.messages, Operator: "marie",
 		Policy: func() policy.Policy {
 			return policy.Policy{Version: "p1", Currency: "EUR", ShopLimit: 500000, ConfirmCashPrize: 10000, IdentityPrize: 200000, ClaimDays: 30}
 		},
-		Currency: "EUR", Now: now, Trusted: trusted, Log: log, Limits: c.limits.Load})
+		Currency: "EUR", Now: now, Trusted: trusted, Log: log, Limits: c.limits.Load}
+	if desk != nil {
+		desk(&options)
+	}
+	c.terminal = terminal.New(options)
 	opt := Options{Terminal: c.terminal, Name: "T-0042", Shop: "Tabac de la Gare", Now: now, Trusted: trusted, DataDate: func() time.Time { return noon.Add(-18 * time.Hour) }, Log: log,
 		Render: func(w io.Writer, r validate.Receipt) error { return png.Encode(w, drawing()) }}
 	if edit != nil {
@@ -75,7 +84,9 @@ func newCounter(t *testing.T, edit func(*Options)) *counter {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); c.terminal.Run(ctx) }()
-	t.Cleanup(func() { c.Close(); cancel(); <-done })
+	watched := make(chan struct{})
+	go func() { defer close(watched); c.terminal.Watch(ctx) }()
+	t.Cleanup(func() { c.Close(); cancel(); <-done; <-watched })
 	return c
 }
 
@@ -95,7 +106,7 @@ func drawing() image.Image {
 }
 
 // put lays a ticket of an amount on the shelf and returns its code.
-func (c *counter) put(t *testing.T, number uint16, o validate.Opened) string {
+func (c *counter) put(t testing.TB, number uint16, o validate.Opened) string {
 	t.Helper()
 	code, err := ticket.Make(ticket.G40(), "512", 123, number, "0123456789012345678901")
 	if err != nil {
@@ -250,6 +261,25 @@ func TestCashIsConfirmedInASecondStepOnly(t *testing.T) {
 	}
 }
 
+func TestSlipForThePaymentCentreIsPrintedOnce(t *testing.T) {
+	c := newCounter(t, nil)
+	v := c.check(t, 1, 600000)
+	wantAll(t, "the page of a prize above the limit", c.do(t, "GET", "/", nil, nil).Body.String(), "IMPRIMER LE BON", "6\u202f000\u00a0€")
+	wantAll(t, "the first press", c.press(t, "/result", v.ID).Body.String(), "Bon envoyé")
+	if r := c.press(t, "/result", v.ID); r.Code != http.StatusConflict {
+		t.Errorf("the second press: %d", r.Code)
+	}
+	c.await(t, "the slip", func(terminal.State) bool { return len(c.printer.Results()) > 0 })
+	if list := c.printer.Results(); len(list) != 1 || list[0].Verdict.Reason != validate.AboveShopLimit || list[0].Game != "Bingo" {
+		t.Errorf("%+v", list)
+	}
+	v = c.check(t, 2, 0)
+	wantNone(t, "the page of a loser", c.do(t, "GET", "/", nil, nil).Body.String(), "IMPRIMER LE BON")
+	if r := c.press(t, "/result", v.ID); r.Code != http.StatusConflict {
+		t.Errorf("a slip of a loser that nobody offers: %d", r.Code)
+	}
+}
+
 func TestPrizeThatNeedsIdentityOffersNoPayment(t *testing.T) {
 	c := newCounter(t, nil)
 	v := c.check(t, 1, 250000)
@@ -290,7 +320,7 @@ func TestLockedCounterNamesWhosePINOpensIt(t *testing.T) {
 		"Verrouillé : tapez le code de anne, puis payez.": {SignOn: true, Session: &terminal.Session{Operator: "anne", Locked: true}},
 		"": {SignOn: true, Session: &terminal.Session{Operator: "anne"}},
 	} {
-		if got := mayNotPay(state, &french); got != want {
+		if got := mayNotPay(state, words{money.French}); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -529,13 +559,38 @@ func TestPageEscapesTextAndHasNothingInline(t *testing.T) {
 	}
 }
 
-func TestEveryWordExistsInBothLanguages(t *testing.T) {
-	for _, w := range []words{french, english} {
-		v := reflect.ValueOf(w)
-		for i := range v.NumField() {
-			if v.Field(i).String() == "" {
-				t.Errorf("%s: field %s is empty", w.Lang, v.Type().Field(i).Name)
+// catalogue lists every text of a language, with arguments of some length in their places.
+func catalogue(l money.Language) map[string]string {
+	all, v := map[string]string{}, reflect.ValueOf(wordsOf(l))
+	for i := range v.NumMethod() {
+		var args []reflect.Value
+		for j := range v.Method(i).Type().NumIn() {
+			switch kind := v.Method(i).Type().In(j); kind.Kind() {
+			case reflect.String:
+				args = append(args, reflect.ValueOf("x"))
+			default:
+				args = append(args, reflect.New(kind).Elem())
 			}
+		}
+		all[v.Type().Method(i).Name] = v.Method(i).Call(args)[0].String()
+	}
+	return all
+}
+
+// TestEveryWordExistsInBothLanguages: what lacks a language does not compile, and no text
+// is empty or has a wrong argument. Few read the same in both.
+func TestEveryWordExistsInBothLanguages(t *testing.T) {
+	french, english := catalogue(money.French), catalogue(money.English)
+	if len(french) < 100 {
+		t.Fatalf("%d texts", len(french))
+	}
+	same := []string{"Ticket", "BarLabel", "Terminal", "Copy", "Menu", "Messages", "BatchTotal"}
+	for name, text := range french {
+		if text == "" || english[name] == "" || strings.Contains(text+english[name], "%!") {
+			t.Errorf("%s: %q, %q", name, text, english[name])
+		}
+		if text == english[name] && !slices.Contains(same, name) {
+			t.Errorf("%s reads the same in both languages: %q", name, text)
 		}
 	}
 }
@@ -543,14 +598,15 @@ func TestEveryWordExistsInBothLanguages(t *testing.T) {
 func TestEmbeddedFontsHaveEveryLetterOfThePages(t *testing.T) {
 	all := new(strings.Builder)
 	for _, l := range []money.Language{money.French, money.English} {
-		w, _ := json.Marshal(reflect.ValueOf(*wordsOf(l)).Interface())
-		all.Write(w)
+		for _, text := range catalogue(l) {
+			all.WriteString(text)
+		}
 		for _, r := range validate.Reasons() {
 			x := r.Text(l)
 			all.WriteString(x.Word + x.Clerk + x.Next + x.Player)
 		}
 	}
-	all.WriteString(defaultNotice + "€œŒ✓\u202f\u00a0⚠−")
+	all.WriteString(defaultNotice + "€œŒ✓\u202f\u00a0⚠−⌫●◀▶")
 	for _, file := range []string{"DejaVuSans.ttf", "DejaVuSans-Bold.ttf"} {
 		raw, err := files.ReadFile("static/" + file)
 		if err != nil {

@@ -51,7 +51,7 @@ func lookOf(r validate.Reason) look {
 
 // view is everything the templates write, in one language.
 type view struct {
-	W           *words
+	W           words
 	Look        look
 	Boot, Token string
 	Seq         uint64
@@ -77,10 +77,37 @@ type view struct {
 	When               []string // of an earlier payment
 	CanPay, CashFirst  bool
 	CanAsk             bool // central may allow the payment
+	CanSlip            bool // a slip of the check may be printed
 	CanActivate        bool // the pack on the counter may be put on sale
 	ActivateFirst      bool // the clerk is asked whether it is meant
 	Receipt            *receiptView
+	Batch              *batchView
+	Acts               []button   // of the page without a ticket, and those that come before a payment
+	Sheet              *sheetView // in the place of the counter
+	Serial             uint64     // of the sheet
 	Line               []item
+	Crowded            bool // the status line takes much room: the page has no more than it must
+}
+
+// batchView is the tickets of one customer.
+type batchView struct {
+	ID    string // with what it comes to, for a payment
+	Plain string // its own id
+	Rows  []batchRow
+	Count string
+	Total string
+	Full  bool
+	Empty bool // nothing of it can be paid
+	Paid  bool
+}
+
+// batchRow is one ticket of it.
+type batchRow struct {
+	Look   look
+	Name   string
+	Word   string
+	Amount string
+	Now    bool // it is the one on the counter
 }
 
 // receiptView is the slip of the claim on the counter.
@@ -103,12 +130,12 @@ func (v *view) waiting(list []validate.Message, l money.Language) {
 	m := list[0]
 	switch {
 	case v.Look == lookIdle:
-		v.Look, v.Word, v.NextStep, v.Alone = lookAsk, v.W.FromCentre, v.W.ReadIt, true
+		v.Look, v.Word, v.NextStep, v.Alone, v.Acts = lookAsk, v.W.FromCentre(), v.W.ReadIt(), true, nil
 		if len(list) > 1 {
-			v.NextStep = fmt.Sprintf(v.W.ReadMore, len(list)-1)
+			v.NextStep = v.W.ReadMore(len(list) - 1)
 		}
 	case v.CanPay && m.Mandatory:
-		v.CanPay, v.CashFirst, v.NextStep = false, false, v.W.ReadFirst
+		v.CanPay, v.CashFirst, v.NextStep = false, false, v.W.ReadFirst()
 		v.Code, v.Details = "", nil // there is no room for both
 	default:
 		return
@@ -124,16 +151,16 @@ type item struct {
 
 // viewOf says everything about a snapshot in one language.
 func (s *Screen) viewOf(now snapshot, l money.Language) view {
-	w := wordsOf(l)
+	w, bad := wordsOf(l), 0
 	on := now.state.View
 	v := view{W: w, Look: lookIdle, Boot: s.boot, Token: s.token, Seq: now.seq, ID: on.ID, Name: s.opt.Name, Shop: s.opt.Shop,
 		Switch: len(s.opt.Languages) > 1, Notice: s.opt.Notice,
 		Silence: s.silence.Milliseconds(), Guard: s.guard.Milliseconds(), Line: s.line(now.state, w, l)}
 	switch {
 	case now.state.Training:
-		v.Banner = w.Training
+		v.Banner = w.Training()
 	case s.opt.Demonstration:
-		v.Banner = w.Demonstration
+		v.Banner = w.Demonstration()
 	}
 	switch on.Stage {
 	case terminal.Typing:
@@ -142,8 +169,15 @@ func (s *Screen) viewOf(now snapshot, l money.Language) view {
 		v.Look, v.Word, v.Clerk, v.NextStep = lookAsk, text.Word, oneLine(text.Clerk), oneLine(text.Next)
 		v.bilingual(l, func(m money.Language) string { return validate.TypeDigits(n, m).Player })
 		v.ticket(on)
+		if now.clerk {
+			v.lie(typing(on, w, text), 0)
+		}
 	case terminal.Verdict:
 		s.verdict(&v, on, now.asking, l)
+		v.CanSlip = now.clerk && s.opt.Terminal.CanSlip(on)
+		if on.Slip {
+			v.Details = append(v.Details, w.SlipSent())
+		}
 		if f := now.state.Printer; f != nil && on.Verdict.Reason == validate.PrinterNotReady {
 			v.Clerk = f.Code + "\u00a0: " + oneLine(f.Clerk(l))
 		}
@@ -151,53 +185,74 @@ func (s *Screen) viewOf(now snapshot, l money.Language) view {
 		s.paid(&v, on, l)
 		if paidTogether(now.state) && (on.Receipt == nil || on.Receipt.Copies <= 1) { // a duplicate pays nothing
 			b := now.state.Batch
-			v.NextStep = fmt.Sprintf(w.BatchPaidNext, money.Text(b.Total, b.Currency, l, money.Screen))
+			v.Word, v.NextStep = w.BatchDone(), w.BatchPaidNext(money.Text(b.Total, b.Currency, l, money.Screen))
+			v.Amount, v.InWords = money.Text(b.Total, b.Currency, l, money.Screen), money.Words(b.Total, b.Currency, l)
 		}
 	case terminal.OnPack:
 		v.pack(on, now.asking, l)
 		if s := now.state; v.CanActivate && s.SignOn && (s.Session == nil || s.Session.Locked) {
-			v.CanActivate, v.ActivateFirst, v.NextStep = false, false, w.ActivateSignOn
+			v.CanActivate, v.ActivateFirst, v.NextStep = false, false, w.ActivateSignOn()
 		}
 	case terminal.Trained:
-		v.Look, v.Word, v.NextStep = lookDone, w.TrainedWord, w.TrainedNext
-		v.bilingual(l, func(m money.Language) string { return wordsOf(m).Training })
+		v.Look, v.Word, v.NextStep = lookDone, w.TrainedWord(), w.TrainedNext()
+		v.bilingual(l, func(m money.Language) string { return wordsOf(m).Training() })
 		v.ticket(on)
 	default:
-		v.Word, v.Player, v.PlayerTwo, v.PlayerTwoLang = w.Idle, w.IdlePlayer, other(l).IdlePlayer, other(l).Lang
+		v.Word, v.Player, v.PlayerTwo, v.PlayerTwoLang = w.Idle(), w.IdlePlayer(), other(l).IdlePlayer(), other(l).Lang()
 		if now.state.Scanner != nil { // a scan would not come; the status line says why
-			v.Word = w.NoScanner
+			v.Word = w.NoScanner()
+		}
+		if now.clerk {
+			v.Acts = idleActs(now.state, w)
 		}
 	}
 	if why := mayNotPay(now.state, w); why != "" && (v.CanPay || v.CanAsk) {
 		v.CanPay, v.CashFirst, v.CanAsk, v.NextStep = false, false, false, why
+		if b, needed := signing(now.state, w); needed && now.clerk {
+			v.Acts = []button{b}
+		}
 	}
 	if now.clerk {
+		v.batch(now, l)
 		v.waiting(now.state.Messages, l)
+		if now.sheet.name != noSheet {
+			s.laid(&v, now, l)
+		}
 	}
+	for _, i := range v.Line {
+		if i.Bad {
+			bad++
+		}
+	}
+	v.Crowded = bad > 3
 	v.WordSize, v.AmountSize = wordSize(v.Word), amountSize(v.Amount)
 	if len(v.When) > 0 && v.WordSize == "l" {
 		v.WordSize = "m" // what is said of the earlier payment stands below it
 	}
-	v.Key = fmt.Sprintf("%s/%s/%s/%d/%t", v.Look, on.ID, v.Code, v.Read, v.ActivateFirst || v.Receipt != nil && v.Receipt.Again)
+	v.CanSlip = v.CanSlip && !v.CanPay && !v.CashFirst && v.Read == 0
+	v.Key = fmt.Sprintf("%s/%s/%s/%d/%t/%d", v.Look, on.ID, v.Code, v.Read, v.ActivateFirst || v.Receipt != nil && v.Receipt.Again, v.Serial)
+	if b := v.Batch; b != nil {
+		v.Key += "/" + b.ID
+	}
 	return v
 }
 
-func other(l money.Language) *words {
+func other(l money.Language) words {
 	if l == money.English {
-		return &french
+		return words{money.French}
 	}
-	return &english
+	return words{money.English}
 }
 
 // mayNotPay is why no payment can be pressed on the page now, "" where one can.
-func mayNotPay(state terminal.State, w *words) string {
+func mayNotPay(state terminal.State, w words) string {
 	switch {
 	case state.SignOn && state.Session == nil:
-		return w.SignOnFirst
+		return w.SignOnFirst()
 	case state.SignOn && state.Session.Locked:
-		return fmt.Sprintf(w.UnlockFirst, state.Session.Operator)
+		return w.UnlockFirst(state.Session.Operator)
 	case state.Batch != nil && !state.Batch.Paid:
-		return w.BatchFirst
+		return w.BatchFirst()
 	}
 	return ""
 }
@@ -209,15 +264,59 @@ func paidTogether(state terminal.State) bool {
 	return b != nil && b.Paid && b.Prizes > 0 && !state.Training && b.Holds(state.View)
 }
 
+// batch shows the tickets of one customer beside the verdict of the newest. While it is
+// open its payment takes the place of a ticket's.
+func (v *view) batch(now snapshot, l money.Language) {
+	b, on, w := now.state.Batch, now.state.View, v.W
+	if b == nil || b.Paid && !paidTogether(now.state) || !b.Paid && on.Stage != terminal.Idle && on.Stage != terminal.Verdict {
+		return
+	}
+	p := &batchView{ID: batchAsked(*b), Plain: b.ID, Count: fmt.Sprintf("%d / %d", len(b.Views), terminal.MaxBatch), Total: money.Text(b.Total, b.Currency, l, money.Screen), Full: len(b.Views) == terminal.MaxBatch, Empty: b.Prizes == 0, Paid: b.Paid}
+	for _, x := range b.Views {
+		row := batchRow{Look: lookOf(x.Verdict.Reason), Name: x.Code.PackText() + "-" + x.Code.NumberText(), Word: x.Verdict.Reason.Text(l).Word, Now: x.ID == on.ID}
+		if x.Stage == terminal.Paid || x.Stage == terminal.Trained {
+			row.Look, row.Word = lookDone, w.PaidWord()
+		}
+		if a := x.Verdict.AmountMinor; a != nil && *a > 0 && (row.Look == lookWin || row.Look == lookDone) {
+			row.Amount = money.Text(*a, x.Verdict.Currency, l, money.Screen)
+		}
+		p.Rows = append(p.Rows, row)
+	}
+	v.Batch, v.Details, v.Acts = p, nil, nil
+	if b.Paid {
+		v.Receipt = nil // there are several; the history has them
+		return
+	}
+	v.CanPay, v.CashFirst, v.CanAsk = b.Prizes > 0, false, false
+	switch {
+	case on.Stage == terminal.Idle:
+		v.Look, v.Word, v.NextStep = lookAsk, w.BatchWord(), w.BatchScan()
+	case on.Stage == terminal.Verdict && p.Full && !b.Holds(on):
+		v.NextStep = w.BatchFull()
+	case v.Look == lookWin:
+		v.NextStep = w.BatchScan()
+	}
+	if sign, needed := signing(now.state, w); needed {
+		v.CanPay, v.Acts, v.NextStep = false, []button{sign}, mayNotPay(now.state, w)
+	}
+	switch {
+	case slices.Contains(b.Needs, validate.Identity) && b.Prizes > 0:
+		v.CanPay, v.Clerk, v.NextStep = false, w.Identity(), w.IdentityNext()
+	case now.asking && v.CanPay:
+		v.Look, v.Word, v.CashFirst, v.Clerk, v.NextStep = lookAsk, w.BatchAsk(), true, "", w.CashTake()
+		v.Amount, v.InWords = p.Total, money.Words(b.Total, b.Currency, l)
+	}
+}
+
 // duty says who is at the counter.
-func duty(state terminal.State, w *words) item {
+func duty(state terminal.State, w words) item {
 	switch x := state.Session; {
 	case x == nil:
-		return item{w.NoOneOnDuty, true}
+		return item{w.NoOneOnDuty(), true}
 	case x.Locked:
-		return item{fmt.Sprintf(w.LockedDuty, x.Operator), true}
+		return item{w.LockedDuty(x.Operator), true}
 	default:
-		return item{fmt.Sprintf(w.OnDuty, x.Operator), false}
+		return item{w.OnDuty(x.Operator), false}
 	}
 }
 
@@ -233,7 +332,7 @@ func (s *Screen) verdict(v *view, on terminal.View, asking bool, l money.Languag
 		figures := money.Text(*a, d.Currency, l, money.Screen)
 		switch v.Look {
 		case lookPaid, lookStop: // a big amount on a ticket that is not paid invites to pay it
-			v.Details = append(v.Details, fmt.Sprintf(w.Won, figures))
+			v.Details = append(v.Details, w.Won(figures))
 		default:
 			v.Amount, v.InWords = figures, money.Words(*a, d.Currency, l)
 		}
@@ -247,11 +346,11 @@ func (s *Screen) verdict(v *view, on terminal.View, asking bool, l money.Languag
 	}
 	switch {
 	case slices.Contains(d.Needs, validate.Identity):
-		v.Look, v.Word, v.Clerk, v.NextStep = lookCentre, validate.AboveShopLimit.Text(l).Word, w.Identity, w.IdentityNext
+		v.Look, v.Word, v.Clerk, v.NextStep = lookCentre, validate.AboveShopLimit.Text(l).Word, w.Identity(), w.IdentityNext()
 		v.bilingual(l, func(m money.Language) string { return validate.AboveShopLimit.Text(m).Player })
 	case asking:
-		v.Look, v.Word, v.CanPay, v.CashFirst = lookAsk, w.CashAsk, true, true
-		v.Clerk, v.NextStep = "", w.CashTake
+		v.Look, v.Word, v.CanPay, v.CashFirst = lookAsk, w.CashAsk(), true, true
+		v.Clerk, v.NextStep = "", w.CashTake()
 	default:
 		v.CanPay, v.Clerk = true, "" // the word says it already
 	}
@@ -260,22 +359,22 @@ func (s *Screen) verdict(v *view, on terminal.View, asking bool, l money.Languag
 // paid fills in a payment that is recorded, and how far its slip is.
 func (s *Screen) paid(v *view, on terminal.View, l money.Language) {
 	w := v.W
-	v.Look, v.Word, v.NextStep = lookDone, w.PaidWord, w.PaidNext
-	v.bilingual(l, func(m money.Language) string { return wordsOf(m).PaidPlayer })
+	v.Look, v.Word, v.NextStep = lookDone, w.PaidWord(), w.PaidNext()
+	v.bilingual(l, func(m money.Language) string { return wordsOf(m).PaidPlayer() })
 	v.ticket(on)
 	r := on.Receipt
 	if r == nil { // a paid view always has one
 		return
 	}
 	v.Amount, v.InWords = money.Text(r.Amount, r.Currency, l, money.Screen), money.Words(r.Amount, r.Currency, l)
-	v.Details = append(v.Details, w.Entry+"\u00a0"+r.Number.String())
+	v.Details = append(v.Details, w.Entry()+"\u00a0"+r.Number.String())
 	p := &receiptView{Copies: r.Copies}
 	p.State, p.Again = w.slipState(r.Print)
 	if on.Holding != nil && !p.Again {
-		p.State, p.Trouble = w.Held, on.Holding.Code+"\u00a0: "+oneLine(on.Holding.Clerk(l))
+		p.State, p.Trouble = w.Held(), on.Holding.Code+"\u00a0: "+oneLine(on.Holding.Clerk(l))
 	}
 	if r.Copies > 1 {
-		p.Copy, v.NextStep = fmt.Sprintf(w.Copy, r.Copies-1), w.CopyNext
+		p.Copy, v.NextStep = w.Copy(r.Copies-1), w.CopyNext()
 	}
 	if s.opt.Render != nil {
 		p.Image = fmt.Sprintf("/slip/%s.png?copy=%d", r.Number, r.Copies)
@@ -295,7 +394,7 @@ func (v *view) pack(on terminal.View, asking bool, l money.Language) {
 	v.ticket(on)
 	v.CanActivate = on.Pack.Activatable() && note == validate.NotePackDelivered
 	if asking && v.CanActivate {
-		v.Look, v.Word, v.ActivateFirst, v.Clerk, v.NextStep = lookAsk, v.W.ActivateAsk, true, fmt.Sprintf(v.W.ActivateWhich, on.Code.PackText()), v.W.ActivateCheck
+		v.Look, v.Word, v.ActivateFirst, v.Clerk, v.NextStep = lookAsk, v.W.ActivateAsk(), true, v.W.ActivateWhich(on.Code.PackText()), v.W.ActivateCheck()
 	}
 }
 
@@ -315,7 +414,7 @@ func lookOfPack(n validate.PackNote) look {
 }
 
 func (v *view) bilingual(l money.Language, text func(money.Language) string) {
-	two := money.Language(other(l).Lang)
+	two := money.Language(other(l).Lang())
 	v.Player, v.PlayerTwo, v.PlayerTwoLang = text(l), text(two), string(two)
 }
 
@@ -325,32 +424,32 @@ func (v *view) ticket(on terminal.View) {
 		v.Details = append(v.Details, on.Opened.GameName)
 	}
 	if on.Code.Game != "" {
-		v.Details = append(v.Details, v.W.Ticket+" "+on.Code.Game+"-"+on.Code.PackText()+"-"+on.Code.NumberText())
+		v.Details = append(v.Details, v.W.Ticket()+" "+on.Code.Game+"-"+on.Code.PackText()+"-"+on.Code.NumberText())
 	}
 }
 
 // earlier tells when and where the ticket was paid before.
-func (s *Screen) earlier(p validate.Payment, w *words) []string {
+func (s *Screen) earlier(p validate.Payment, w words) []string {
 	now := s.opt.Now()
 	var lines []string
 	if !p.At.IsZero() { // the other terminal's clock may have said nothing of use
-		lines = append(lines, fmt.Sprintf(w.Earlier, w.moment(p.At, now, s.opt.Zone)))
+		lines = append(lines, w.Earlier(w.moment(p.At, now, s.opt.Zone)))
 	}
 	var where []string
 	if p.Shop != "" {
-		where = append(where, w.Shop+" "+p.Shop)
+		where = append(where, w.Shop()+" "+p.Shop)
 	}
 	if p.Terminal != "" {
-		where = append(where, w.Terminal+" "+p.Terminal)
+		where = append(where, w.Terminal()+" "+p.Terminal)
 	}
 	if len(where) > 0 {
 		lines = append(lines, strings.Join(where, ", "))
 	}
 	if p.Number != "" {
-		lines = append(lines, w.Entry+"\u00a0"+p.Number)
+		lines = append(lines, w.Entry()+"\u00a0"+p.Number)
 	}
 	if !p.AsOf.IsZero() {
-		lines = append(lines, fmt.Sprintf(w.AsOf, w.moment(p.AsOf, now, s.opt.Zone)))
+		lines = append(lines, w.AsOf(w.moment(p.AsOf, now, s.opt.Zone)))
 	}
 	return lines
 }
@@ -360,22 +459,22 @@ func (s *Screen) earlier(p validate.Payment, w *words) []string {
 const maxBoard = 2
 
 // line is the status line, the same on every view.
-func (s *Screen) line(state terminal.State, w *words, l money.Language) []item {
+func (s *Screen) line(state terminal.State, w words, l money.Language) []item {
 	now := s.opt.Now()
 	clock := item{Text: now.In(s.opt.Zone).Format("15:04")}
 	switch {
 	case state.Clock != nil: // its own words are long, and it stops nothing
-		clock = item{state.Clock.Code + " " + clock.Text + " " + w.ClockWrong, true}
+		clock = item{state.Clock.Code + " " + clock.Text + " " + w.ClockWrong(), true}
 	case s.opt.Trusted().IsZero():
 		// A terminal on its own can never verify its clock: what cannot be mended is no alarm.
-		clock = item{clock.Text + " " + w.ClockDoubt, !s.opt.StandAlone}
+		clock = item{clock.Text + " " + w.ClockDoubt(), !s.opt.StandAlone}
 	}
-	data := item{w.NoData, true}
+	data := item{w.NoData(), true}
 	if date := s.opt.DataDate(); !date.IsZero() {
-		data = item{fmt.Sprintf(w.Data, w.moment(date, now, s.opt.Zone)), false}
+		data = item{w.Data(w.moment(date, now, s.opt.Zone)), false}
 	}
 	items := []item{{w.unsent(state.Unsent, s.opt.StandAlone, s.opt.Currency, l, now, s.opt.Zone), false}, data,
-		device(w.PrinterReady, cmp.Or(state.Printer, state.Paper), l), device(w.ScannerReady, state.Scanner, l)}
+		device(w.PrinterReady(), cmp.Or(state.Printer, state.Paper), l), device(w.ScannerReady(), state.Scanner, l)}
 	if state.Ledger != nil {
 		items = append(items, device("", state.Ledger, l))
 	}
@@ -386,15 +485,15 @@ func (s *Screen) line(state terminal.State, w *words, l money.Language) []item {
 		items = append(items, device("", &state.Board[i], l))
 	}
 	if len(state.Reprint) > 0 {
-		items = append(items, item{fmt.Sprintf(w.ToReprint, state.Reprint[0]), true})
+		items = append(items, item{w.ToReprint(state.Reprint[0]), true})
 	}
 	if state.SignOn {
 		items = append(items, duty(state, w))
 	}
 	if b := state.Batch; b != nil && !b.Paid {
-		items = append(items, item{fmt.Sprintf(w.InBatch, len(b.Views), money.Text(b.Total, b.Currency, l, money.Screen)), false})
+		items = append(items, item{w.InBatch(len(b.Views), money.Text(b.Total, b.Currency, l, money.Screen)), false})
 	} else if paidTogether(state) {
-		items = append(items, item{fmt.Sprintf(w.BatchPaid, b.Prizes, money.Text(b.Total, b.Currency, l, money.Screen)), false})
+		items = append(items, item{w.BatchPaid(b.Prizes, money.Text(b.Total, b.Currency, l, money.Screen)), false})
 	}
 	return append(items, clock)
 }

@@ -25,6 +25,11 @@ var (
 	ErrNoPacks = errors.New("this terminal has no central, and so no packs of its own and no messages")
 	// ErrNotForSale means that a pack is not one that can be put on sale here now.
 	ErrNotForSale = errors.New("the pack cannot be put on sale here")
+	// ErrGameSuspended means a pack of a game, an emission or a block that central has suspended.
+	ErrGameSuspended = errors.New("the pack's game, emission or block is suspended")
+	// ErrSalesEnded means a pack of a block of which central has ended the sales: its last top
+	// prize was paid.
+	ErrSalesEnded = errors.New("no more packs of this block are put on sale")
 	errTraining   = errors.New("training is on: nothing is recorded")
 	// ErrPackHere means that the counter shows a pack, which nobody pays.
 	ErrPackHere = errors.New("a pack is on the counter, not a ticket to pay")
@@ -93,6 +98,12 @@ func (t *Terminal) activate(ctx context.Context, gameCode string, pack uint32, e
 	p, err := t.opt.Packs.Activate(ctx, gameCode, pack, operator, entered)
 	if err != nil {
 		t.opt.Log.Warn("pack not activated", "game", gameCode, "pack", pack, "operator", operator, "err", err)
+		switch {
+		case errors.Is(err, ErrGameSuspended):
+			err = &Denied{Fault: packSuspended(), Err: err}
+		case errors.Is(err, ErrSalesEnded):
+			err = &Denied{Fault: salesEnded(), Err: err}
+		}
 		return p, fmt.Errorf("pack %d of game code %.16s: %w", pack, gameCode, err)
 	}
 	t.opt.Step("pack-activated")
@@ -106,8 +117,18 @@ func inTraining() Fault {
 		Technician: "Training is on, in which nothing is recorded: terminalctl training off."}
 }
 
+func packSuspended() Fault {
+	return Fault{Code: "K12", ClerkFR: "Jeu suspendu\u00a0: ce livret n'est\npas mis en vente.", ClerkEN: "The game is suspended: this pack\nis not put on sale.",
+		Technician: "Central has suspended the game, its emission or this block: central game suspensions says why, central game resume lifts it."}
+}
+
+func salesEnded() Fault {
+	return Fault{Code: "K13", ClerkFR: "Gros lot du bloc payé\u00a0: ce\nlivret n'est plus mis en vente.", ClerkEN: "The block's top prize is paid:\nthis pack is not put on sale.",
+		Technician: "The last top prize of this block was paid, and central has ended its sales: central block sales. Packs on sale stay so."}
+}
+
 // Faults lists the faults that the counter words itself.
-func Faults() []Fault { return []Fault{inTraining(), unreadMessage()} }
+func Faults() []Fault { return []Fault{inTraining(), unreadMessage(), packSuspended(), salesEnded()} }
 
 // Pack is what is known of a pack, or ErrNoPacks.
 func (t *Terminal) Pack(ctx context.Context, gameCode string, pack uint32) (validate.Pack, error) {

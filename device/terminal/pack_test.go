@@ -103,6 +103,18 @@ func TestPackIsNotPutOnSaleInTrainingNorOnABrokenLedger(t *testing.T) {
 	}
 }
 
+func TestPackThatMayNotBeSoldHasItsOwnReason(t *testing.T) {
+	for why, code := range map[error]string{terminal.ErrGameSuspended: "K12", terminal.ErrSalesEnded: "K13"} {
+		c, scan := packsCounter(t)
+		v := c.Check(ctx, scan)
+		c.packs.Break(why)
+		var denied *terminal.Denied
+		if _, err := c.ActivateShown(ctx, v.ID); !errors.As(err, &denied) || denied.Code != code || !errors.Is(err, why) || len(c.packs.Sold()) != 0 {
+			t.Errorf("%v: %v", why, err)
+		}
+	}
+}
+
 func TestPackIsPutOnSaleBySomebodySignedOn(t *testing.T) {
 	c, scan := packsCounter(t)
 	c.staff = terminaltest.NewStaff(map[string]string{"marie": "1111"})

@@ -30,17 +30,29 @@ const (
 	slotShare  = 0.9              // of what can be served is given out as slots
 	maxSlot    = 30 * time.Minute // a terminal that is told later than this asks again
 	workAtOnce = 64               // requests of a lane at work at one time
-	firstWork  = 20 * time.Millisecond
+
+	// firstWork is what a request of a full lane is believed to take before one was seen:
+	// 320 a second.
+	firstWork = 200 * time.Millisecond
+	// A lane believes within provenIn that it is faster than it thought, and takes slowFor
+	// to believe that it is slower. When a central starts again, its first seconds go on
+	// thousands of handshakes; slots by the pace of these seconds would leave it idle for
+	// minutes. Slots that come too early cost a refusal, a tenth of a request.
+	provenIn = time.Second
+	slowFor  = 10 * time.Second
+	// lessonShare bounds what one request teaches.
+	lessonShare = 1.0 / 16
 )
 
 // Admission decides for one lane who is served, who waits and who comes back when. How
-// fast the lane is it learns from how long its requests take. Refused terminals get slots
+// fast the lane is it learns from how long its requests take while it is full. Refused terminals get slots
 // one behind the other, at nine tenths of that rate, so they come back evenly and find
 // room. It keeps no clock and starts nothing, so a model can ask it as the server does; it
 // is not safe for concurrent use.
 type Admission struct {
 	width   int
-	work    time.Duration // what a request takes, smoothed
+	work    time.Duration // what a request of the full lane takes, smoothed
+	learned time.Time     // when that was last looked at
 	working int
 	waiting int
 	next    time.Time            // the next slot that is free
@@ -127,11 +139,27 @@ func (a *Admission) Begin() { a.waiting--; a.working++ }
 // Leave counts out one that waited and is not there any more.
 func (a *Admission) Leave() { a.waiting-- }
 
-// Done counts out one that was at work for so long.
-func (a *Admission) Done(took time.Duration) {
+// Done counts out one that was at work for so long, until now. A lane that is not full
+// teaches nothing: its requests are quick because they are few.
+func (a *Admission) Done(took time.Duration, now time.Time) {
+	full, since := a.working >= a.width, now.Sub(a.learned)
 	a.working--
-	a.work += (took - a.work) / 16
+	a.learned = now
+	if !full {
+		return
+	}
+	took = max(took, time.Microsecond)
+	within := slowFor
+	if took < a.work {
+		within = provenIn
+	}
+	// In proportion, so that a few slow ones do not outweigh many quick ones.
+	share := max(0, min(lessonShare, since.Seconds()/within.Seconds()))
+	a.work = time.Duration(float64(a.work) * math.Pow(float64(took)/float64(a.work), share))
 }
+
+// Gone counts out one that was at work and was not served.
+func (a *Admission) Gone() { a.working-- }
 
 // Free tells whether a request that waits may begin.
 func (a *Admission) Free() bool { return a.waiting > 0 && a.working < a.width }

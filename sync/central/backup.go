@@ -173,8 +173,9 @@ func ReadBackup(dir string) (Backed, error) {
 // Restore makes central's folder, and its tables in the database of the options, from a
 // backup; both must be empty. Terminals send again what was acknowledged since the backup,
 // and central notices what it lost. Another central on the same tables or with the same
-// keys must be off for good.
-func Restore(ctx context.Context, from string, opt Options) (_ Backed, err error) {
+// keys must be off for good. Roster says that no terminal was enrolled since the backup:
+// then central knows by itself when all were heard, see AllowClaims.
+func Restore(ctx context.Context, from string, opt Options, roster bool) (_ Backed, err error) {
 	opt = withDefaults(opt)
 	b, err := ReadBackup(from)
 	if err != nil {
@@ -193,7 +194,7 @@ func Restore(ctx context.Context, from string, opt Options) (_ Backed, err error
 	if opt.Database == "" {
 		opt.Database = filepath.Join(opt.Dir, "central.db")
 	}
-	if err := restoreTables(ctx, filepath.Join(from, backupTables), opt, b); err != nil {
+	if err := restoreTables(ctx, filepath.Join(from, backupTables), opt, b, roster); err != nil {
 		return b, fmt.Errorf("restore: tables: %w", err)
 	}
 	if isPostgres(opt.Database) {
@@ -207,7 +208,7 @@ func Restore(ctx context.Context, from string, opt Options) (_ Backed, err error
 
 // restoreTables fills an empty database, in one transaction, and lets its numbers go on
 // above those that may have been given since.
-func restoreTables(ctx context.Context, from string, opt Options, b Backed) (err error) {
+func restoreTables(ctx context.Context, from string, opt Options, b Backed, roster bool) (err error) {
 	source, err := openImmutable(from)
 	if err != nil {
 		return err
@@ -243,7 +244,8 @@ func restoreTables(ctx context.Context, from string, opt Options, b Backed) (err
 				return err
 			}
 		}
-		_, err := tx.ExecContext(ctx, "INSERT INTO restores(at, made) VALUES($1, $2)", wire.FormatTime(opt.Now()), wire.FormatTime(b.Made))
+		_, err := tx.ExecContext(ctx, "INSERT INTO restores(at, made, feed, roster) VALUES($1, $2, (SELECT coalesce(max(seq), 0) FROM feed), $3)",
+			wire.FormatTime(opt.Now()), wire.FormatTime(b.Made), asNumber(roster))
 		return err
 	})
 }

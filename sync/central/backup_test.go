@@ -43,7 +43,7 @@ func TestRestoredCentralNoticesWhatItLostAndTakesItAgain(t *testing.T) {
 
 			w.clock.advance(time.Hour)
 			opt := Options{Dir: filepath.Join(t.TempDir(), "again"), Database: drill.into(t), Now: w.clock.now}
-			if _, err := Restore(t.Context(), backup, opt); err != nil {
+			if _, err := Restore(t.Context(), backup, opt, false); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := ReadBackup(backup); err != nil {
@@ -72,6 +72,12 @@ func TestRestoredCentralNoticesWhatItLostAndTakesItAgain(t *testing.T) {
 			}
 			if n := w.count(t, "SELECT count(*) FROM claims"); n != 4 {
 				t.Errorf("%d claims", n)
+			}
+			if _, err := w.Deliver(t.Context(), "399", 19, 19, "T-1"); !errors.Is(err, ErrRefused) {
+				t.Errorf("a pack that another terminal may have had since the backup: %v", err)
+			}
+			if err := w.AllowClaims(t.Context(), "Mme Martin", false); err != nil {
+				t.Fatal(err)
 			}
 			w.give(t, "T-1", 19, 19)
 			if items := d.feed(t, cursor); len(items) == 0 || items[0].Seq < feedJump {
@@ -139,7 +145,7 @@ func TestBackupThatWasChangedOrCutIsNotRestored(t *testing.T) {
 			t.Fatal(err)
 		}
 		into := filepath.Join(t.TempDir(), "c")
-		if _, err := Restore(t.Context(), dir, Options{Dir: into}); err == nil {
+		if _, err := Restore(t.Context(), dir, Options{Dir: into}, false); err == nil {
 			t.Errorf("%s: restored", name)
 		}
 		if _, err := os.Stat(into); err == nil {
@@ -150,7 +156,7 @@ func TestBackupThatWasChangedOrCutIsNotRestored(t *testing.T) {
 	if _, err := w.Backup(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Restore(t.Context(), dir, Options{Dir: w.opt.Dir}); !errors.Is(err, ErrRefused) {
+	if _, err := Restore(t.Context(), dir, Options{Dir: w.opt.Dir}, false); !errors.Is(err, ErrRefused) {
 		t.Errorf("over a living central: %v", err)
 	}
 }

@@ -175,6 +175,9 @@ func (c *Central) publish(ctx context.Context, path string, pepper manifest.Pepp
 		if err := insertBlock(ctx, tx, b); err != nil {
 			return err
 		}
+		if err := keepTiers(ctx, tx, b.ID, h.Tiers); err != nil {
+			return err
+		}
 		return c.relist(ctx, tx)
 	})
 	if err == nil {

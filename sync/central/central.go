@@ -44,6 +44,9 @@ type Options struct {
 	// BookedRiskMinor is up to which amount central credits a payment that a terminal made
 	// at a booked risk; 0 credits none.
 	BookedRiskMinor int64
+	// Sales says in which games a block's packs are put on sale no more once its last top prize
+	// is paid.
+	Sales SalesRule
 	// Width is how many requests of one kind are worked on at one time, 0 for 64; the others
 	// wait, or are told when to come back.
 	Width int
@@ -70,11 +73,10 @@ type Central struct {
 	blocks   map[validate.BlockID]*openBlock
 	replaced []*manifest.Block // by a higher serial
 
-	feed     *bell
-	heard    audiences
+	feed     *herald
 	visitors visitors
 	lanes    *lanes
-	holds    *bell // rung when an owner has answered
+	holds    *bell // rung for a pack whose owner has answered
 	stop     context.CancelFunc
 	done     sync.WaitGroup
 
@@ -160,6 +162,9 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 		err = c.describeAll(ctx)
 	}
 	if err == nil {
+		err = c.tiersOfAll(ctx)
+	}
+	if err == nil {
 		err = c.store.change(ctx, c.relist)
 	}
 	if err != nil {
@@ -169,8 +174,7 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 	if err != nil {
 		return nil, errors.Join(err, c.store.close())
 	}
-	c.feed, c.holds = newBell(newest), newBell(0)
-	c.heard.from, c.heard.to = newest, newest
+	c.feed, c.holds = newHerald(newest), newBell()
 	if err := c.heedRevocations(ctx); err != nil {
 		return nil, errors.Join(err, c.store.close())
 	}
@@ -195,8 +199,7 @@ func lockSetup(path string) (unlock func() error, err error) {
 func (c *Central) Close() error {
 	c.stop()
 	c.done.Wait()
-	c.feed.close()
-	c.holds.close()
+	c.EndPolls()
 	errs := []error{c.store.close()}
 	c.blocksMu.Lock()
 	defer c.blocksMu.Unlock()

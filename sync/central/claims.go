@@ -59,10 +59,11 @@ func (c *Central) claim(ctx context.Context, who caller, q wire.ClaimRequest) (w
 	defer end.Stop()
 	again := time.NewTicker(claimAgain)
 	defer again.Stop()
+	rung, leave := c.holds.listen(packKey{q.Block, q.Pack}.String())
+	defer leave()
 	for {
-		rung, open := c.holds.next()
 		a, err := c.decideClaim(ctx, who, q, p)
-		if err != nil || a.State != wire.ClaimPending || !open {
+		if err != nil || a.State != wire.ClaimPending || !c.holds.open() {
 			return a, err
 		}
 		select {
@@ -89,7 +90,7 @@ func (c *Central) decideClaim(ctx context.Context, who caller, q wire.ClaimReque
 	if err != nil {
 		return wire.ClaimAnswer{}, err
 	}
-	c.feed.ring(newest)
+	c.feed.added(newest)
 	if a.State != wire.ClaimPending {
 		c.opt.Log.Info("claim decided", "terminal", who.name, "claim", q.Claim, "pack", q.Pack, "ticket", q.Ticket, "round", q.Round, "state", a.State, "why", a.Why)
 	}
@@ -128,15 +129,13 @@ func (x *asked) answer(ctx context.Context) (wire.ClaimAnswer, error) {
 		return a, err
 	}
 	if a.State == "" {
-		if a, err = x.owner(ctx, r); err != nil {
+		// Before the owner is asked to hold it: what it holds tells what was allowed before.
+		if unsure, err := x.uncertain(ctx); err != nil {
 			return a, err
-		}
-	}
-	if a.State == wire.ClaimApproved {
-		if forgot, err := putBack(ctx, x.tx); err != nil {
+		} else if unsure {
+			a = wire.ClaimAnswer{State: wire.ClaimPending, Why: wire.WhyOwnerSilent, Text: "central was put back from a backup and waits for the terminals that may have the ticket"}
+		} else if a, err = x.owner(ctx, r); err != nil {
 			return a, err
-		} else if forgot { // it may have allowed this ticket to somebody else before
-			a = wire.ClaimAnswer{State: wire.ClaimPending, Why: wire.WhyOwnerSilent, Text: "central was put back from a backup and allows nothing yet"}
 		}
 	}
 	if a.State == wire.ClaimPending {
@@ -144,12 +143,17 @@ func (x *asked) answer(ctx context.Context) (wire.ClaimAnswer, error) {
 	}
 	if a.State == wire.ClaimApproved {
 		a.OwnerEpoch = r.epoch
-		if err := once(x.tx.ExecContext(ctx, `INSERT INTO reservations(block_id, pack, ticket, round, claim, terminal, made) VALUES($1, $2, $3, $4, $5, $6, $7)
-			ON CONFLICT(block_id, pack, ticket, round) DO NOTHING`, x.q.Block[:], x.q.Pack, x.q.Ticket, x.q.Round, x.q.Claim, x.who.name, x.now)); err != nil {
+		if err := x.reserve(ctx); err != nil {
 			return a, err
 		}
 	}
 	return x.decided(ctx, a)
+}
+
+// reserve keeps the ticket's round for this claim; errAgain where another one has it.
+func (x *asked) reserve(ctx context.Context) error {
+	return once(x.tx.ExecContext(ctx, `INSERT INTO reservations(block_id, pack, ticket, round, claim, terminal, made) VALUES($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT(block_id, pack, ticket, round) DO NOTHING`, x.q.Block[:], x.q.Pack, x.q.Ticket, x.q.Round, x.q.Claim, x.who.name, x.now))
 }
 
 // begin finds the claim's row, which it makes and holds, and what it says.

@@ -188,7 +188,7 @@ func (c *Central) ActOnConflict(ctx context.Context, terminal string, number val
 	if err != nil {
 		return fail(err)
 	}
-	c.feed.ring(newest)
+	c.feed.added(newest)
 	c.opt.Log.Info("conflict", "act", act, "terminal", terminal, "number", number.String(), "liable", liable, "operator", operator)
 	return done, nil
 }

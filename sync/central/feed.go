@@ -16,90 +16,184 @@ const watchEvery = 500 * time.Millisecond
 // everyone is the audience of an item that concerns all terminals.
 const everyone = ""
 
-// bell wakes long polls when the feed grows.
+// bell wakes whoever listens for a name, and nobody else: at a fleet's opening hour each
+// terminal has items of its own, and waking all for each would be a million wakings for
+// a thousand terminals.
 type bell struct {
 	mu     sync.Mutex
-	newest int64
 	closed bool
-	rung   chan struct{} // closed and replaced at each ring
+	by     map[string]map[chan struct{}]bool
 }
 
-func newBell(newest int64) *bell { return &bell{newest: newest, rung: make(chan struct{})} }
+func newBell() *bell { return &bell{by: map[string]map[chan struct{}]bool{}} }
 
-// ring tells that the feed reaches newest.
-func (b *bell) ring(newest int64) {
+// listen gives a channel that has something whenever the bell was rung for the name since
+// it was last read, and that is closed when the bell is. Leave must be called.
+func (b *bell) listen(name string) (rung <-chan struct{}, leave func()) {
+	c := make(chan struct{}, 1)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if newest > b.newest && !b.closed {
-		b.newest = newest
-		close(b.rung)
-		b.rung = make(chan struct{})
+	if b.closed {
+		close(c)
+		return c, func() {}
+	}
+	if b.by[name] == nil {
+		b.by[name] = map[chan struct{}]bool{}
+	}
+	b.by[name][c] = true
+	return c, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if delete(b.by[name], c); len(b.by[name]) == 0 {
+			delete(b.by, name)
+		}
 	}
 }
 
-// last is the newest item that was rung for.
-func (b *bell) last() int64 {
+// ring wakes those who listen for a name.
+func (b *bell) ring(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.newest
+	b.wake(b.by[name])
 }
 
-// strike wakes whoever waits, with nothing to number.
-func (b *bell) strike() {
+// ringAll wakes everybody.
+func (b *bell) ringAll() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.closed {
-		close(b.rung)
-		b.rung = make(chan struct{})
+	for _, listening := range b.by {
+		b.wake(listening)
+	}
+}
+
+// wake is for a closed bell nothing: its channels are closed.
+func (b *bell) wake(listening map[chan struct{}]bool) {
+	for c := range listening {
+		select {
+		case c <- struct{}{}:
+		default: // it has not read the last one yet
+		}
 	}
 }
 
 func (b *bell) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.closed {
-		b.closed = true
-		close(b.rung)
+	if b.closed {
+		return
 	}
+	b.closed = true
+	for _, listening := range b.by {
+		for c := range listening {
+			close(c)
+		}
+	}
+	b.by = nil
 }
 
-// next is closed at the next ring; open is false once central closes.
-func (b *bell) next() (rung <-chan struct{}, open bool) {
+// open is false once central closes.
+func (b *bell) open() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.rung, !b.closed
+	return !b.closed
+}
+
+// herald tells long polls of what was added to the feed, here or by another process.
+type herald struct {
+	*bell
+	holds  *bell         // of polls too: rung for a hold, for which somebody waits at a counter
+	nudged chan struct{} // something was added here
+	told   int64         // items up to here were told of; of watchFeed alone
+}
+
+func newHerald(newest int64) *herald {
+	return &herald{bell: newBell(), holds: newBell(), nudged: make(chan struct{}, 1), told: newest}
+}
+
+// added tells that there is an item of a number, 0 for none.
+func (h *herald) added(newest int64) {
+	if newest == 0 {
+		return
+	}
+	select {
+	case h.nudged <- struct{}{}:
+	default: // watchFeed has not looked since the last one
+	}
 }
 
 // EndPolls answers the long polls that wait, now and from now on, so that a server can
 // drain its connections before Close.
-func (c *Central) EndPolls() { c.feed.close(); c.holds.close() }
+func (c *Central) EndPolls() {
+	c.feed.holds.close()
+	c.feed.close()
+	c.holds.close()
+}
 
-// watchFeed rings for items that another process added, and ends the requests of terminals
-// that another process suspended.
+// watchFeed wakes the polls that new items of the feed concern, and ends the requests of
+// terminals that another process suspended.
 func (c *Central) watchFeed(ctx context.Context) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	failed := false // what stirred said was not acted on
+	owed := false // something was committed that was not acted on
 	for {
+		ticked := false
 		select {
 		case <-ctx.Done():
 			return
+		case <-c.feed.nudged:
 		case <-tick.C:
+			ticked = true
 		}
-		if stirred, err := c.store.stirred(); err == nil && !stirred && !failed {
+		stirred, err := c.store.stirred()
+		if owed = owed || stirred || err != nil; !owed {
 			continue
 		}
-		newest, err := c.newestFeed(ctx)
-		if err == nil {
+		if err = c.proclaim(ctx); err == nil && ticked {
 			err = c.heedRevocations(ctx)
 		}
-		if failed = err != nil; failed {
-			if ctx.Err() == nil {
-				c.opt.Log.Warn("feed not read, trying again", "err", err)
-			}
-			continue
+		owed = err != nil || !ticked
+		if err != nil && ctx.Err() == nil {
+			c.opt.Log.Warn("feed not read, trying again", "err", err)
 		}
-		c.feed.ring(newest)
+	}
+}
+
+// audiencesAtOnce bounds what is read of the feed at one time.
+const audiencesAtOnce = 4096
+
+// proclaim rings for the audiences of the items that came since. Numbers become visible
+// in their order, so none is stepped over.
+func (c *Central) proclaim(ctx context.Context) error {
+	for {
+		audiences, holds := map[string]bool{}, map[string]bool{}
+		n, newest := 0, c.feed.told
+		err := eachRow(ctx, c.store.reader(), "SELECT seq, audience, kind FROM feed WHERE seq > $1 ORDER BY seq LIMIT $2", func(row scanner) error {
+			var audience string
+			var kind wire.FeedKind
+			err := row.Scan(&newest, &audience, &kind)
+			if n++; kind == wire.FeedHold {
+				holds[audience] = true
+			} else {
+				audiences[audience] = true
+			}
+			return err
+		}, c.feed.told, audiencesAtOnce)
+		if err != nil {
+			return err
+		}
+		for name := range holds {
+			c.feed.holds.ring(name)
+		}
+		if audiences[everyone] {
+			c.feed.ringAll()
+		} else {
+			for name := range audiences {
+				c.feed.ring(name)
+			}
+		}
+		if c.feed.told = newest; n < audiencesAtOnce {
+			return nil
+		}
 	}
 }
 
@@ -130,25 +224,25 @@ func (c *Central) Feed(ctx context.Context, terminal string, after int64, wait t
 	defer end()
 	timer := time.NewTimer(min(wait, wire.MaxFeedWait*time.Second))
 	defer timer.Stop()
-	items, concerned := []wire.FeedItem{}, true // what was there before it asked is not among the newest
+	rung, leave := c.feed.listen(terminal) // before looking, so that no item is missed
+	defer leave()
+	asked, leave := c.feed.holds.listen(terminal)
+	defer leave()
+	lane := c.lanes.feed
 	for {
-		rung, open := c.feed.next()
-		if concerned {
-			var err error
-			if items, err = c.feedItems(ctx, terminal, after); err != nil {
-				return wire.Feed{}, err
-			}
+		items, err := c.feedItems(ctx, lane, terminal, after)
+		if err != nil {
+			return wire.Feed{}, err
 		}
 		f := wire.Feed{Protocol: wire.Protocol, Items: items, Time: c.now()}
-		if len(items) > 0 || wait <= 0 || !open {
+		if len(items) > 0 || wait <= 0 || !c.feed.open() {
 			return f, nil
 		}
 		select {
 		case <-rung:
-			var err error
-			if concerned, err = c.concerns(ctx, terminal, after); err != nil {
-				return wire.Feed{}, err
-			}
+			lane = c.lanes.feed
+		case <-asked:
+			lane = c.lanes.holds
 		case <-timer.C:
 			return f, nil
 		case <-ctx.Done():
@@ -157,9 +251,9 @@ func (c *Central) Feed(ctx context.Context, terminal string, after int64, wait t
 	}
 }
 
-// feedItems asks the tables, in the feed's lane.
-func (c *Central) feedItems(ctx context.Context, terminal string, after int64) ([]wire.FeedItem, error) {
-	leave, err := c.lanes.feed.enter(ctx, terminal, c.opt.Now)
+// feedItems asks the tables in a lane: the feed's, or for a hold that of the holds.
+func (c *Central) feedItems(ctx context.Context, l *lane, terminal string, after int64) ([]wire.FeedItem, error) {
+	leave, err := l.enter(ctx, terminal, c.opt.Now)
 	if err != nil {
 		return nil, err
 	}

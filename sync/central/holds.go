@@ -118,8 +118,8 @@ func (c *Central) keepHolds(ctx context.Context, who caller, u wire.HoldUpload) 
 	}
 	for _, h := range u.Holds {
 		a.Stored = append(a.Stored, h.Hold)
+		c.holds.ring(packKey{h.Block, h.Pack}.String())
 	}
-	c.holds.strike()
 	return a, nil
 }
 

@@ -78,7 +78,7 @@ func (c *Central) upload(ctx context.Context, who caller, u wire.Upload) (wire.U
 	}
 	c.committed()
 	c.touch(paid)
-	c.feed.ring(newest)
+	c.feed.added(newest)
 	return a, nil
 }
 
@@ -195,14 +195,26 @@ type intake struct {
 func (in *intake) place(ctx context.Context, lines []line) (*wire.Error, error) {
 	var state TerminalState
 	var agreed int64
+	var tells int
+	var contact string
 	// The row is held, so that two uploads of one terminal come one after the other.
-	err := in.tx.QueryRowContext(ctx, "UPDATE terminals SET state = state WHERE name = $1 RETURNING state, ack_epoch, ack_seq, ack_hash, fresh_epoch, recover_epoch", in.who.name).
-		Scan(&state, &in.acked.Epoch, &in.acked.Seq, &in.acked.Hash, &in.fresh, &agreed)
+	err := in.tx.QueryRowContext(ctx, "UPDATE terminals SET state = state WHERE name = $1 RETURNING state, ack_epoch, ack_seq, ack_hash, fresh_epoch, recover_epoch, tells, contact", in.who.name).
+		Scan(&state, &in.acked.Epoch, &in.acked.Seq, &in.acked.Hash, &in.fresh, &agreed, &tells, &contact)
+	if err == nil {
+		err = silence(ctx, in.tx, in.who.name, contact, in.now, "")
+	}
 	if err != nil {
 		return nil, err
 	}
 	if state != Enrolled { // since the request began
 		return wireError(wire.KindForbidden, "terminal %s is %s", in.who.name, state), nil
+	}
+	if tells == 1 {
+		if must, err := mustTell(ctx, in.tx, in.who.name); err != nil {
+			return nil, err
+		} else if must != nil {
+			return wireError(wire.KindBusy, "central was put back: say hello and tell what you may pay, then send the journal"), nil
+		}
 	}
 	in.agreed = agreed > 0
 	if in.epoch > in.acked.Epoch && (in.fresh || in.epoch == agreed) {

@@ -58,7 +58,10 @@ func (l *lane) enter(ctx context.Context, terminal string, now func() time.Time)
 		l.mu.Unlock()
 	}
 	began := time.Now()
-	return sync.OnceFunc(func() { l.done(time.Since(began)) }), nil
+	return sync.OnceFunc(func() {
+		ended := time.Now()
+		l.next(func() { l.adm.Done(ended.Sub(began), ended) })
+	}), nil
 }
 
 // wait is until the turn has come. Whoever leaves the queue leaves its place to the next.
@@ -78,14 +81,15 @@ func (l *lane) wait(ctx context.Context, turn chan struct{}) error {
 		}
 	}
 	l.mu.Unlock()
-	l.done(0) // its turn came at the same moment
+	l.next(l.adm.Gone) // its turn came at the same moment
 	return context.Cause(ctx)
 }
 
-func (l *lane) done(took time.Duration) {
+// next counts one out and lets in who may begin.
+func (l *lane) next(out func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.adm.Done(took)
+	out()
 	for l.adm.Free() {
 		l.adm.Begin()
 		close(l.queue[0])
@@ -126,66 +130,6 @@ func (l *lanes) poll(wait time.Duration) (time.Duration, func()) {
 		wait = 0
 	}
 	return wait, func() { l.polls.Add(-1) }
-}
-
-// audiences are whom the newest items of the feed concern, so that an item wakes all
-// polls and only those ask the tables that it is for.
-type audiences struct {
-	mu    sync.Mutex
-	from  int64 // items up to here are not known
-	to    int64 // up to here they are
-	items []audience
-}
-
-type audience struct {
-	seq      int64
-	terminal string
-}
-
-const maxAudiences = 4096
-
-// concerns tells whether an item after a cursor may be for a terminal.
-func (c *Central) concerns(ctx context.Context, terminal string, after int64) (bool, error) {
-	a := &c.heard
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for had := int64(-1); c.feed.last() > a.to && a.to > had; {
-		had = a.to
-		if err := a.read(ctx, c.store); err != nil {
-			return false, err
-		}
-	}
-	if after < a.from {
-		return true, nil
-	}
-	for i := len(a.items) - 1; i >= 0 && a.items[i].seq > after; i-- {
-		if t := a.items[i].terminal; t == terminal || t == everyone {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// read takes in the items that came since. Numbers become visible in their order, so none
-// is stepped over.
-func (a *audiences) read(ctx context.Context, s store) error {
-	rows, err := s.reader().QueryContext(ctx, "SELECT seq, audience FROM feed WHERE seq > $1 ORDER BY seq LIMIT $2", a.to, maxAudiences)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var item audience
-		if err := rows.Scan(&item.seq, &item.terminal); err != nil {
-			return err
-		}
-		a.items, a.to = append(a.items, item), item.seq
-	}
-	if over := len(a.items) - maxAudiences; over > 0 {
-		a.from = a.items[over-1].seq
-		a.items = append([]audience(nil), a.items[over:]...)
-	}
-	return rows.Err()
 }
 
 // refuseLater is a lane's refusal as it goes over the wire.

@@ -21,6 +21,7 @@ func TestSlotsComeEvenlyAndWhoeverKeepsItsSlotIsServed(t *testing.T) {
 	const work = 20 * time.Millisecond // 400 a second
 	synctest.Test(t, func(t *testing.T) {
 		l := newLane(width)
+		l.adm.work = work
 		var mu sync.Mutex
 		refused, worst, slots := 0, 0, map[time.Duration]int{}
 		began := time.Now()
@@ -61,6 +62,38 @@ func TestSlotsComeEvenlyAndWhoeverKeepsItsSlotIsServed(t *testing.T) {
 			if n > 400 {
 				t.Errorf("%d terminals have their slot at %v", n, at)
 			}
+		}
+	})
+}
+
+// TestSlowFirstSecondsGiveNoSlotsMinutesAway: after a start the processor has thousands of
+// handshakes to do, and the requests that were let in take long for once.
+func TestSlowFirstSecondsGiveNoSlotsMinutesAway(t *testing.T) {
+	const terminals, handshakes, work = 1000, 6 * time.Second, 200 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		l := newLane(workAtOnce)
+		began := time.Now()
+		var all sync.WaitGroup
+		for i := range terminals {
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * (handshakes + time.Second) / terminals) // fake time
+				for {
+					leave, err := l.enter(context.Background(), strconv.Itoa(i), time.Now)
+					if late := (*later)(nil); errors.As(err, &late) {
+						time.Sleep(late.after)
+						continue
+					}
+					time.Sleep(max(work, handshakes-time.Since(began)))
+					leave()
+					return
+				}
+			})
+		}
+		all.Wait()
+		least := handshakes + work*terminals/workAtOnce
+		t.Logf("%d terminals are served after %v, with the work alone it is %v", terminals, time.Since(began), least)
+		if time.Since(began) > 3*least/2 {
+			t.Errorf("served after %v", time.Since(began))
 		}
 	})
 }
@@ -171,6 +204,63 @@ func TestFullLaneKeepsNoOtherWaiting(t *testing.T) {
 	}
 }
 
+// TestNoOtherLaneHoldsUpAClaimOrAHold: journal, feed, blocks, hellos and all else are in
+// full swing, their queues full. A terminal asks about another one's ticket, the owner's
+// poll, which waits, hears of it, its answer is taken, and the ticket is paid for.
+func TestNoOtherLaneHoldsUpAClaimOrAHold(t *testing.T) {
+	w := newWorld(t)
+	a, b, won := two(t, w)
+	w.patience = time.Minute
+	heard := make(chan wire.FeedItem, 1)
+	newest := int64(w.count(t, "SELECT max(seq) FROM feed"))
+	go func() { heard <- a.hear(t, newest) }()
+	waitFor(t, func() bool {
+		w.feed.mu.Lock()
+		defer w.feed.mu.Unlock()
+		l := w.lanes.feed
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(w.feed.by[a.name]) == 1 && l.adm.working == 0 // it has looked, and waits
+	})
+	ctx, end := context.WithCancel(t.Context())
+	var waiting sync.WaitGroup
+	for name, l := range map[string]*lane{"journal": w.lanes.journal, "hello": w.lanes.hello, "feed": w.lanes.feed, "files": w.lanes.files, "identities": w.lanes.identities, "enrol": w.lanes.enrol} {
+		l.mu.Lock()
+		l.adm.work = time.Hour // one may wait
+		l.mu.Unlock()
+		for i := range l.adm.width + 1 {
+			waiting.Go(func() {
+				leave, err := l.enter(ctx, strconv.Itoa(i), time.Now)
+				if err == nil {
+					<-ctx.Done()
+					leave()
+				}
+			})
+		}
+		waitFor(t, func() bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return len(l.queue) == 1
+		})
+		if _, err := l.enter(ctx, "one more", time.Now); !errors.As(err, new(*later)) {
+			t.Fatalf("%s is not full: %v", name, err)
+		}
+	}
+	body := b.wanted(t, won, 0xb1, 0)
+	answer := b.asks(t, request(body))
+	select {
+	case item := <-heard:
+		if e := a.holds(t, item, 0); e != nil {
+			t.Fatal(e)
+		}
+	case <-time.After(15 * time.Second):
+		t.Fatal("the owner does not hear of the hold")
+	}
+	wantState(t, <-answer, wire.ClaimApproved, "")
+	end()
+	waiting.Wait()
+}
+
 func (w *world) waiting() int {
 	w.lanes.journal.mu.Lock()
 	defer w.lanes.journal.mu.Unlock()
@@ -191,43 +281,50 @@ func waitFor(t *testing.T, so func() bool) {
 // TestItemWakesThosePollsAloneThatItIsFor: the others ask the tables nothing.
 func TestItemWakesThosePollsAloneThatItIsFor(t *testing.T) {
 	w := newWorld(t)
-	for _, name := range []string{"T-1", "T-2"} {
-		if _, err := w.AddTerminal(t.Context(), name); err != nil {
+	one, leave := w.feed.listen("T-1")
+	defer leave()
+	two, leave := w.feed.listen("T-2")
+	defer leave()
+	rings := func(n int, audience string, wakes <-chan struct{}) {
+		t.Helper()
+		if err := w.fill(t, n, audience); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if _, err := w.Deliver(t.Context(), "00399", 10, 10, "T-1"); err != nil { // all hear of packs
-		t.Fatal(err)
-	}
-	if got, err := w.concerns(t.Context(), "T-2", w.feed.last()-1); err != nil || !got {
-		t.Errorf("everyone's: %v %v", got, err)
-	}
-	from := w.feed.last()
-	if err := w.fill(t, 1, "T-1"); err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]bool{"T-1": true, "T-2": false} {
-		if got, err := w.concerns(t.Context(), name, from); err != nil || got != want {
-			t.Errorf("%s: %v %v", name, got, err)
-		}
-		if got, err := w.concerns(t.Context(), name, w.feed.last()); err != nil || got {
-			t.Errorf("%s has heard it: %v %v", name, got, err)
+		select {
+		case <-wakes:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("nobody was woken for %d items", n)
 		}
 	}
-	// Far more items than are remembered at once.
-	for i := range 3 {
-		if err := w.fill(t, maxAudiences, "T-2"); err != nil {
-			t.Fatal(i, err)
+	silent := func(other <-chan struct{}) {
+		t.Helper()
+		select {
+		case <-other:
+			t.Error("it was woken for another one's items")
+		default:
 		}
 	}
-	if got, err := w.concerns(t.Context(), "T-1", w.feed.last()-1); err != nil || got {
-		t.Errorf("T-1, of T-2's: %v %v", got, err)
+	rings(1, "T-1", one)
+	silent(two)
+	rings(1, everyone, one)
+	rings(0, everyone, two)              // by the same item
+	rings(audiencesAtOnce+1, "T-2", two) // more than are looked at in one go
+	rings(1, "T-1", one)
+	w.feed.mu.Lock()
+	n := len(w.feed.by)
+	w.feed.mu.Unlock()
+	if n != 2 {
+		t.Errorf("%d names are listened for", n)
 	}
-	if got, err := w.concerns(t.Context(), "T-1", from); err != nil || !got {
-		t.Errorf("T-1 was away: %v %v", got, err)
+	w.EndPolls()
+	late, leave := w.feed.listen("T-3")
+	defer leave()
+	for _, c := range []<-chan struct{}{one, two, late} {
+		for range c { // what is left of the items; it ends
+		}
 	}
-	if n := len(w.heard.items); n > maxAudiences {
-		t.Errorf("%d remembered", n)
+	if _, err := w.Feed(t.Context(), "T-1", int64(w.count(t, "SELECT max(seq) FROM feed")), time.Minute); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -247,7 +344,7 @@ func (w *world) fill(t testing.TB, n int, terminal string) error {
 	if err := tx.Commit(); err != nil {
 		return err
 	}
-	w.feed.ring(newest)
+	w.feed.added(newest)
 	return nil
 }
 

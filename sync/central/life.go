@@ -118,9 +118,14 @@ func (m move) step(ctx context.Context, tx *sql.Tx, b Block, pack uint32, now st
 	}
 	switch m.act {
 	case DeliverPack:
-		p.owner = m.owner
-		p.epoch++
+		if err := m.back.knows(ctx, tx, b.ID, pack); err != nil {
+			return p.item(b.GameCode), err
+		}
+		p.owner, p.epoch = m.owner, m.back.raised(p.epoch)
 	case ActivatePack:
+		if err := m.mayBeSold(ctx, tx, b); err != nil {
+			return read.item(b.GameCode), err
+		}
 		p.activated = now
 	case SettlePack:
 		p.settled, p.settledBy = now, m.by
@@ -134,6 +139,31 @@ func (m move) step(ctx context.Context, tx *sql.Tx, b Block, pack uint32, now st
 		p.was = ""
 	}
 	return p.item(b.GameCode), p.store(ctx, tx, b.GameCode, read, now)
+}
+
+// mayBeSold asks once for each block of an act.
+func (m move) mayBeSold(ctx context.Context, tx *sql.Tx, b Block) error {
+	err, asked := m.sold[b.ID]
+	if !asked {
+		if err = mayBeSold(ctx, tx, b); m.sold != nil {
+			m.sold[b.ID] = err
+		}
+	}
+	return err
+}
+
+// mayBeSold is nil where packs of a block may be put on sale, else ErrRefused: what is
+// suspended is not sold, nor a block of which the sales have ended.
+func mayBeSold(ctx context.Context, tx *sql.Tx, b Block) error {
+	var reason string
+	err := tx.QueryRowContext(ctx, "SELECT reason FROM suspensions WHERE game = $1 AND emission IN ('', $2) AND block IN (0, $3) ORDER BY emission DESC, block DESC LIMIT 1", b.Game, b.Emission, b.Number).Scan(&reason)
+	if errors.Is(err, sql.ErrNoRows) {
+		return onSale(ctx, tx, b)
+	}
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: game %s, emission %s, block %d is suspended (%s): none of its packs is put on sale before it is resumed", ErrRefused, b.Game, b.Emission, b.Number, reason)
 }
 
 // maxTicket is the highest number that a ticket can have in its pack.
@@ -206,12 +236,15 @@ func (c *Central) MarkTickets(ctx context.Context, gameCode string, pack uint32,
 			return err
 		}
 		newest, err = addFeed(ctx, tx, everyone, now, wire.FeedItem{Kind: wire.FeedTickets, Tickets: &item})
+		for ticket := int64(first); ticket <= int64(last) && err == nil; ticket++ {
+			err = recall(ctx, tx, packKey{b.ID, pack}, ticket, act, newest, now)
+		}
 		return err
 	})
 	if err != nil {
 		return fail(err)
 	}
-	c.feed.ring(newest)
+	c.feed.added(newest)
 	c.opt.Log.Info("tickets marked", "act", act, "game", item.GameCode, "pack", pack, "first", first, "last", last)
 	return item, nil
 }

@@ -100,37 +100,33 @@ func (c *Central) Unsettled(ctx context.Context, terminal string) (bool, error) 
 	return n > 0, err
 }
 
-// AllowClaims lets central allow online claims again after its tables were put back. What it
-// allowed since the backup it has forgotten, and the terminal that was allowed may still
-// pay: no other may be, before that one was heard and has paid or given its claim back,
-// which takes it at most ten minutes (unusedAfter in device/terminal). Only a person knows
-// whether those who are not heard can still pay. The errors include ErrRefused: no tables
-// were put back, or, without force, terminals were not heard since or still owe entries.
+// AllowClaims lets central allow again what it held back since its tables were put back,
+// because a terminal that was not heard may have been given it before: standing.go has the
+// rules. Only a person knows whether those can still pay. The errors include ErrRefused: no tables
+// were put back, or, without force, terminals were not heard since, have not told what they
+// may pay, or still owe entries.
 func (c *Central) AllowClaims(ctx context.Context, why string, force bool) error {
 	if why == "" || len(why) > maxAnswer {
 		return fmt.Errorf("%w: say who decided it and why, in at most %d bytes", ErrRefused, maxAnswer)
 	}
 	return c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		p, err := lastPutBack(ctx, tx)
+		if err != nil {
+			return err
+		}
 		var n int
 		var unheard sql.NullString
-		err := tx.QueryRowContext(ctx, `SELECT count(*), min(name) FROM terminals WHERE (state = $1 OR frozen <> '')
-			AND (contact < (SELECT coalesce(max(at), '') FROM restores) OR name IN (SELECT terminal FROM losses))`, Enrolled).Scan(&n, &unheard)
+		err = tx.QueryRowContext(ctx, `SELECT count(*), min(name) FROM terminals WHERE (state = $1 OR frozen <> '')
+			AND (contact < $2 OR tells = 1 AND told <> $2 OR name IN (SELECT terminal FROM losses))`, Enrolled, p.mark).Scan(&n, &unheard)
 		switch {
 		case err != nil:
 			return err
 		case n > 0 && !force:
-			return fmt.Errorf("%w: %d terminals, the first is %s, were not heard since central was put back, or have not sent again what it lost (central terminal show)", ErrRefused, n, unheard.String)
+			return fmt.Errorf("%w: %d terminals, the first is %s, were not heard since central was put back, or have not sent again what it lost (central claims waiting)", ErrRefused, n, unheard.String)
 		}
 		done, err := tx.ExecContext(ctx, "UPDATE restores SET allowed = $1, why = $2 WHERE allowed = ''", c.now(), plain(why))
-		return changedOne(done, err, "claims are allowed already: central was not put back since")
+		return changedOne(done, err, "claims are allowed already: central was not put back since, or every terminal was heard")
 	})
-}
-
-// putBack tells whether central was put back and nobody has let it allow claims since.
-func putBack(ctx context.Context, tx *sql.Tx) (bool, error) {
-	var n int
-	err := tx.QueryRowContext(ctx, "SELECT count(*) FROM restores WHERE allowed = ''").Scan(&n)
-	return n > 0, err
 }
 
 // notice holds the acknowledgement that a terminal shows against what is held here. It is
@@ -159,7 +155,7 @@ func (c *Central) notice(ctx context.Context, tx *sql.Tx, name, now, signed stri
 		}
 	}
 	// Also where other tools than Restore have put the tables back, nothing is allowed until a
-	// person says so; once for each terminal that shows it.
+	// person says so; once for each terminal that shows it. Every terminal is asked what it may pay.
 	_, err = tx.ExecContext(ctx, `INSERT INTO restores(at, made) SELECT $1, '' WHERE NOT EXISTS (SELECT 1 FROM restores WHERE allowed = '')
 		AND NOT EXISTS (SELECT 1 FROM losses WHERE terminal = $2) ON CONFLICT(at) DO NOTHING`, now, name)
 	if err != nil {
@@ -172,6 +168,12 @@ func (c *Central) notice(ctx context.Context, tx *sql.Tx, name, now, signed stri
 
 // came forgets a loss once all of it is held again.
 func (in *intake) came(ctx context.Context, seq int64) error {
-	_, err := in.tx.ExecContext(ctx, "DELETE FROM losses WHERE terminal = $1 AND (epoch < $2 OR epoch = $2 AND seq <= $3)", in.who.name, in.epoch, seq)
-	return err
+	done, err := in.tx.ExecContext(ctx, "DELETE FROM losses WHERE terminal = $1 AND (epoch < $2 OR epoch = $2 AND seq <= $3)", in.who.name, in.epoch, seq)
+	if err != nil {
+		return err
+	}
+	if n, err := done.RowsAffected(); err != nil || n == 0 {
+		return err
+	}
+	return allHeard(ctx, in.tx, in.now)
 }

@@ -30,7 +30,8 @@ type Message struct {
 	Readers   int       `json:"readers"` // terminals at which it was read
 }
 
-// Send says a message. A region's message goes to the terminals that stand there now. The
+// Send says a message. A region's message goes to the terminals that stand there, and to those that
+// come there while it is valid (SetRegion). The
 // errors include ErrRefused, and ErrNotFound where it would reach nobody.
 func (c *Central) Send(ctx context.Context, m Message) (Message, error) {
 	fail := func(err error) (Message, error) { return Message{}, fmt.Errorf("send the message: %w", err) }
@@ -48,22 +49,27 @@ func (c *Central) Send(ctx context.Context, m Message) (Message, error) {
 		if err != nil {
 			return err
 		}
-		if m.Number, err = take(ctx, tx, messagesSent); err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, "INSERT INTO messages(number, region, terminal, mandatory, valid_from, valid_to, fr, en, operator, sent) VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-			m.Number, m.Region, m.Terminal, asNumber(m.Mandatory), m.From, m.Until, m.French, m.English, m.Operator, wire.FormatTime(m.Sent)); err != nil {
-			return err
-		}
-		newest, err = m.tell(ctx, tx, audience, wire.FormatTime(m.Sent))
+		newest, err = m.out(ctx, tx, audience)
 		return err
 	})
 	if err != nil {
 		return fail(err)
 	}
-	c.feed.ring(newest)
+	c.feed.added(newest)
 	c.opt.Log.Info("message sent", "number", m.Number, "terminal", m.Terminal, "region", m.Region, "mandatory", m.Mandatory, "operator", m.Operator)
 	return m, nil
+}
+
+// out numbers and keeps a message that was checked, and tells it.
+func (m *Message) out(ctx context.Context, tx *sql.Tx, audience []string) (newest int64, err error) {
+	if m.Number, err = take(ctx, tx, messagesSent); err != nil {
+		return 0, err
+	}
+	if _, err := tx.ExecContext(ctx, "INSERT INTO messages(number, region, terminal, mandatory, valid_from, valid_to, fr, en, operator, sent) VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+		m.Number, m.Region, m.Terminal, asNumber(m.Mandatory), m.From, m.Until, m.French, m.English, m.Operator, wire.FormatTime(m.Sent)); err != nil {
+		return 0, err
+	}
+	return m.tell(ctx, tx, audience, wire.FormatTime(m.Sent))
 }
 
 // asNumber is a yes or no as tables have it.
@@ -138,6 +144,29 @@ func (m Message) tell(ctx context.Context, tx *sql.Tx, audience []string, now st
 	return newest, nil
 }
 
+// tellArrived gives a terminal the messages of the region that it has come to, as far as
+// they are out and their last day is not over. What it has read before stays read.
+func (c *Central) tellArrived(ctx context.Context, tx *sql.Tx, name, region string) (newest int64, err error) {
+	if region == "" {
+		return 0, nil
+	}
+	var list []Message
+	err = eachRow(ctx, tx, `SELECT number, mandatory, valid_from, valid_to, fr, en FROM messages WHERE region = $1 AND withdrawn = '' AND (valid_to = '' OR valid_to >= $2) ORDER BY number`, func(row scanner) error {
+		var m Message
+		var mandatory int
+		err := row.Scan(&m.Number, &mandatory, &m.From, &m.Until, &m.French, &m.English)
+		m.Mandatory = mandatory == 1
+		list = append(list, m)
+		return err
+	}, region, policy.DayInParis(c.opt.Now()).String())
+	for _, m := range list {
+		if err == nil {
+			newest, err = m.tell(ctx, tx, []string{name}, c.now())
+		}
+	}
+	return newest, err
+}
+
 // Withdraw takes a message back: it goes from every counter, read or not.
 func (c *Central) Withdraw(ctx context.Context, number int64) error {
 	var newest int64
@@ -158,7 +187,7 @@ func (c *Central) Withdraw(ctx context.Context, number int64) error {
 	if err != nil {
 		return fmt.Errorf("withdraw message %d: %w", number, err)
 	}
-	c.feed.ring(newest)
+	c.feed.added(newest)
 	c.opt.Log.Info("message withdrawn", "number", number)
 	return nil
 }

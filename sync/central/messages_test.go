@@ -104,3 +104,50 @@ func TestMessagesThatCannotBeReadAreRefused(t *testing.T) {
 		t.Errorf("%d rows of what was refused", n)
 	}
 }
+
+// TestRegionsMessageReachesWhoComesThereLater, on its days, and keeps the counter from
+// paying where it is mandatory; one that was read before stays read.
+func TestRegionsMessageReachesWhoComesThereLater(t *testing.T) {
+	ctx := t.Context()
+	w := newWorld(t)
+	here, later := newDesk(t, w, "T-1"), newDesk(t, w, "T-2")
+	if err := w.SetRegion(ctx, "T-1", "bzh"); err != nil {
+		t.Fatal(err)
+	}
+	send := func(m Message) int64 {
+		t.Helper()
+		m.French, m.English, m.Operator, m.Region = "Bonjour", "Hello", "anne", "bzh"
+		m, err := w.Send(ctx, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Number
+	}
+	over, valid, taken := send(Message{Until: "2026-11-30"}), send(Message{Until: "2026-12-09", Mandatory: true}), send(Message{})
+	if err := w.Withdraw(ctx, taken); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.advance(48 * time.Hour)
+	if err := w.SetRegion(ctx, "T-2", "bzh"); err != nil {
+		t.Fatal(err)
+	}
+	later.sync(t)
+	list, err := later.book.Messages(ctx)
+	if err != nil || len(list) != 1 || list[0].Number != valid || !list[0].Mandatory || list[0].Read {
+		t.Fatalf("it has %+v, want message %d and not %d: %v", list, valid, over, err)
+	}
+	here.sync(t)
+	if err := here.book.ReadMessage(ctx, valid, "marie"); err != nil {
+		t.Fatal(err)
+	}
+	for _, region := range []string{"", "bzh"} {
+		if err := w.SetRegion(ctx, "T-1", region); err != nil {
+			t.Fatal(err)
+		}
+	}
+	here.sync(t)
+	list, err = here.book.Messages(ctx)
+	if err != nil || len(list) != 2 || !list[0].Read {
+		t.Errorf("asked to read it again: %+v %v", list, err)
+	}
+}

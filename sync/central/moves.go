@@ -74,7 +74,7 @@ func (c *Central) MovePacks(ctx context.Context, gameCode string, first, last ui
 	if err != nil {
 		return fail(err)
 	}
-	c.feed.ring(m.newest)
+	c.feed.added(m.newest)
 	c.opt.Log.Info("packs moved", "act", "move", "game", gameCode, "first", first, "last", last, "owner", to, "force", force)
 	return m.runs, nil
 }
@@ -86,6 +86,7 @@ type moving struct {
 	force  bool
 	tx     *sql.Tx
 	now    string
+	back   putBackAt
 	packs  int64
 	whole  []Pack          // with the whole right: their owners have released them
 	taken  []wire.PackItem // of nobody for now
@@ -96,6 +97,10 @@ type moving struct {
 func (m *moving) begin(ctx context.Context, tx *sql.Tx) error {
 	m.tx, m.now, m.packs, m.newest, m.whole, m.taken, m.runs = tx, m.c.now(), 0, 0, nil, nil, nil
 	if _, err := hold(ctx, tx, snapshotsIssued); err != nil {
+		return err
+	}
+	var err error
+	if m.back, err = lastPutBack(ctx, tx); err != nil {
 		return err
 	}
 	return mayOwn(ctx, tx, m.to)
@@ -127,6 +132,9 @@ func (m *moving) one(ctx context.Context, p Pack) error {
 	if p.Owner == m.to {
 		return fmt.Errorf("%w: pack %d is owned by %s already", ErrRefused, p.Number, p.Owner)
 	}
+	if err := m.back.knows(ctx, m.tx, p.Block, p.Number); err != nil {
+		return err
+	}
 	m.packs++
 	key := packKey{p.Block, p.Number}
 	held, err := packRightOf(ctx, m.tx, key, p.Epoch)
@@ -153,17 +161,18 @@ func (m *moving) one(ctx context.Context, p Pack) error {
 
 // take makes the terminal a pack's owner without the right to pay it with no network.
 func (m *moving) take(ctx context.Context, p Pack, held packRight) error {
+	epoch := m.back.raised(p.Epoch)
 	_, err := m.tx.ExecContext(ctx, `INSERT INTO pack_rights(block_id, pack, epoch, kind, holder, holder_epoch, since) VALUES($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT(block_id, pack) DO UPDATE SET epoch = excluded.epoch, kind = excluded.kind, holder = excluded.holder, holder_epoch = excluded.holder_epoch, since = excluded.since`,
-		p.Block[:], p.Number, p.Epoch+1, held.kind, held.holder, held.epoch, m.now)
+		p.Block[:], p.Number, epoch, held.kind, held.holder, held.epoch, m.now)
 	if err != nil {
 		return err
 	}
 	if err := once(m.tx.ExecContext(ctx, "UPDATE packs SET owner = $1, epoch = $2, changed = $3 WHERE block_id = $4 AND pack = $5 AND epoch = $6",
-		m.to, p.Epoch+1, m.now, p.Block[:], p.Number, p.Epoch)); err != nil {
+		m.to, epoch, m.now, p.Block[:], p.Number, p.Epoch)); err != nil {
 		return err
 	}
-	m.taken = appendRun(m.taken, wire.PackItem{GameCode: p.GameCode, First: p.Number, Last: p.Number, State: p.State, Epoch: p.Epoch + 1})
+	m.taken = appendRun(m.taken, wire.PackItem{GameCode: p.GameCode, First: p.Number, Last: p.Number, State: p.State, Epoch: epoch})
 	return nil
 }
 
@@ -306,7 +315,7 @@ func (c *Central) Replace(ctx context.Context, old, by string) (Replacement, err
 	if err != nil {
 		return Replacement{}, fmt.Errorf("replace terminal %.64q by %.64q: %w", old, by, err)
 	}
-	c.feed.ring(m.newest)
+	c.feed.added(m.newest)
 	c.opt.Log.Warn("terminal replaced", "terminal", old, "by", by, "packs", r.Packs, "unsent", r.Unsent)
 	return r, nil
 }

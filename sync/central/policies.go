@@ -27,6 +27,9 @@ type Policy struct {
 	SignedBy  []string  `json:"signed_by"`
 	Operator  string    `json:"operator"`
 	Published time.Time `json:"published"`
+	// Withdrawn and WithdrawnBy say who took it back, zero and "" while it is listed.
+	Withdrawn   time.Time `json:"withdrawn,omitzero"`
+	WithdrawnBy string    `json:"withdrawn_by,omitempty"`
 }
 
 // PublishPolicy lists a signed policy in a new snapshot, by which every terminal gets it.
@@ -53,6 +56,8 @@ func (c *Central) PublishPolicy(ctx context.Context, signed []byte, operator str
 		}
 		for _, k := range known {
 			switch {
+			case k.SHA256 == p.SHA256 && k.WithdrawnBy != "":
+				return fmt.Errorf("%w: version %s was withdrawn: give it a newer version", ErrRefused, k.Version)
 			case k.SHA256 == p.SHA256:
 				p = k.Policy
 				return nil
@@ -70,6 +75,42 @@ func (c *Central) PublishPolicy(ctx context.Context, signed []byte, operator str
 		return fail(err)
 	}
 	c.opt.Log.Info("policy published", "version", p.Version, "from", p.ValidFrom, "to", p.ValidTo, "operator", operator)
+	return p, nil
+}
+
+// WithdrawPolicy takes a published policy back: the next snapshot does not list it, and a
+// terminal that hears that pays by it no more. Its version stays taken. The errors include
+// ErrNotFound.
+func (c *Central) WithdrawPolicy(ctx context.Context, version, operator string) (Policy, error) {
+	fail := func(err error) (Policy, error) {
+		return Policy{}, fmt.Errorf("withdraw policy %.64q: %w", version, err)
+	}
+	if operator == "" || len(operator) > 64 {
+		return fail(fmt.Errorf("%w: an act needs the name of its operator, at most 64 bytes", ErrRefused))
+	}
+	var p Policy
+	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if _, err := hold(ctx, tx, snapshotsIssued); err != nil {
+			return err
+		}
+		done, err := tx.ExecContext(ctx, "UPDATE policies SET withdrawn = $1, withdrawn_by = $2 WHERE version = $3 AND withdrawn = ''", c.now(), operator, version)
+		if err != nil {
+			return err
+		}
+		if n, err := done.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(fmt.Errorf("%w: no such policy is listed (central policy list)", ErrNotFound), err)
+		}
+		known, err := listPolicies(ctx, tx)
+		if err != nil {
+			return err
+		}
+		p = known[slices.IndexFunc(known, func(k storedPolicy) bool { return k.Version == version })].Policy
+		return c.relist(ctx, tx)
+	})
+	if err != nil {
+		return fail(err)
+	}
+	c.opt.Log.Info("policy withdrawn", "version", version, "operator", operator)
 	return p, nil
 }
 
@@ -107,12 +148,15 @@ type storedPolicy struct {
 // listPolicies are all that were published, the newest version first.
 func listPolicies(ctx context.Context, q querier) ([]storedPolicy, error) {
 	var list []storedPolicy
-	err := eachRow(ctx, q, "SELECT sha256, version, valid_from, valid_to, signed, operator, published FROM policies", func(row scanner) error {
+	err := eachRow(ctx, q, "SELECT sha256, version, valid_from, valid_to, signed, operator, published, withdrawn, withdrawn_by FROM policies", func(row scanner) error {
 		var p storedPolicy
-		var published string
-		err := row.Scan(&p.SHA256, &p.Version, &p.ValidFrom, &p.ValidTo, &p.signed, &p.Operator, &published)
+		var published, withdrawn string
+		err := row.Scan(&p.SHA256, &p.Version, &p.ValidFrom, &p.ValidTo, &p.signed, &p.Operator, &published, &withdrawn, &p.WithdrawnBy)
 		if err == nil {
 			p.Published, err = wire.ParseTime(published)
+		}
+		if err == nil && withdrawn != "" {
+			p.Withdrawn, err = wire.ParseTime(withdrawn)
 		}
 		p.Size = int64(len(p.signed))
 		list = append(list, p)
@@ -155,6 +199,7 @@ func listedPolicies(ctx context.Context, q querier) ([]wire.PolicyFile, error) {
 		return nil, err
 	}
 	var list []wire.PolicyFile
+	stored = slices.DeleteFunc(stored, func(s storedPolicy) bool { return s.WithdrawnBy != "" })
 	for _, s := range stored[:min(len(stored), wire.MaxPolicies)] {
 		list = append(list, wire.PolicyFile{SHA256: s.SHA256, Size: s.Size})
 	}

@@ -101,3 +101,41 @@ func testPublishedPolicyIsInTheSnapshotAndServed(t *testing.T, w *world) {
 		t.Errorf("%+v %v", list, err)
 	}
 }
+
+// TestWithdrawnPolicyIsListedNoMore, and its version stays taken.
+func TestWithdrawnPolicyIsListedNoMore(t *testing.T) {
+	w := newWorld(t)
+	key := w.signer(t, true)
+	for _, version := range []string{"2026-1", "2026-2"} {
+		if _, err := w.PublishPolicy(t.Context(), signedPolicy(t, key, version), "anne"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, _, err := w.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.WithdrawPolicy(t.Context(), "2026-2", "")
+	wantErr(t, err, ErrRefused)
+	p, err := w.WithdrawPolicy(t.Context(), "2026-2", "paul")
+	if err != nil || p.WithdrawnBy != "paul" || p.Withdrawn.IsZero() {
+		t.Fatalf("%+v %v", p, err)
+	}
+	_, err = w.WithdrawPolicy(t.Context(), "2026-2", "paul")
+	wantErr(t, err, ErrNotFound)
+	version, signed, err := w.Snapshot(t.Context())
+	text, _, _ := strings.Cut(signed, "\n\n")
+	s, parsed := wire.ParseSnapshot(text + "\n")
+	if err != nil || parsed != nil || version != before+1 || len(s.Policies) != 1 {
+		t.Errorf("snapshot %d lists %+v: %v %v", version, s.Policies, err, parsed)
+	}
+	for _, version := range []string{"2026-2", "2026-1"} {
+		_, err = w.PublishPolicy(t.Context(), signedPolicy(t, w.signer(t, true), version), "anne")
+		wantErr(t, err, ErrRefused)
+	}
+	_, err = w.PublishPolicy(t.Context(), signedPolicy(t, key, "2026-2"), "anne")
+	wantErr(t, err, ErrRefused)
+	if list, err := w.Policies(t.Context()); err != nil || len(list) != 2 {
+		t.Errorf("%+v %v", list, err)
+	}
+}

@@ -23,6 +23,8 @@ type proof struct {
 	kind    wire.ExceptionKind // "" when nothing stands against it so far
 	text    string
 	pack    *packKey // of an entry about a pack that is no claim
+	game    string   // of the claim's block
+	top     int64    // top prizes in the block, where the claim is one; see topPrize
 }
 
 // against refuses a credit. The text is for a technician.
@@ -149,6 +151,8 @@ func unreadable(e ledger.Entry) string {
 		_, err = e.PackSettled()
 	case ledger.KindMessageRead:
 		_, err = e.MessageRead()
+	case ledger.KindAttempt:
+		_, err = e.Attempt()
 	case ledger.KindCarriedLine:
 		_, err = e.CarriedBody()
 	default:
@@ -179,6 +183,7 @@ func (c *Central) scratched(claim ledger.ClaimBody, h manifest.Header) (code tic
 
 // compare holds the claimed prize against the proven tier.
 func (p proof) compare(tier int, h manifest.Header) proof {
+	p.game, p.top = h.Game, topOf(p.claim, h.Tiers)
 	if tier == 0 {
 		return p.against(wire.WrongPrize, "claimed tier %d, %d minor units; the ticket wins nothing", p.claim.Tier, p.claim.AmountMinor)
 	}
@@ -227,6 +232,8 @@ func (in *intake) judgeOther(ctx context.Context, l line) error {
 		return in.activated(ctx, l)
 	case l.entry.Kind == ledger.KindMessageRead:
 		return in.messageRead(ctx, l)
+	case l.entry.Kind == ledger.KindAttempt:
+		return in.attempt(ctx, l)
 	}
 	return nil
 }
@@ -265,6 +272,14 @@ func (in *intake) judgeClaims(ctx context.Context, run []line) error {
 		}
 		if err := in.settle(ctx, l, p); err != nil {
 			return err
+		}
+		if credited[l.seq] {
+			if err := in.knew(ctx, l.proof.claim); err != nil {
+				return err
+			}
+			if err := in.topPrize(ctx, l.proof); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -305,6 +320,8 @@ type right struct {
 	epoch   int64
 	sold    bool                  // the pack was activated, whatever became of it since
 	granted map[ticketRound]grant // tickets that one claim alone may pay
+	freed   bool                  // some of its permissions were given up, with their terminals
+	recalls map[int64]report      // by ticket, wholePack for all of them
 	held    packRight             // zero while the owner pays with no network
 }
 
@@ -314,6 +331,9 @@ type packKey struct {
 	pack  uint32
 }
 
+// String is the key's one text.
+func (k packKey) String() string { return fmt.Sprintf("%v/%d", k.block, k.pack) }
+
 // right looks each pack up once: an upload's claims are of few.
 func (in *intake) right(ctx context.Context, c ledger.ClaimBody) (right, error) {
 	key := packKey{c.Block, c.Pack}
@@ -321,11 +341,12 @@ func (in *intake) right(ctx context.Context, c ledger.ClaimBody) (right, error) 
 		return r, nil
 	}
 	var r right
-	var reserved bool
+	var reserved, recalled bool
 	err := in.tx.QueryRowContext(ctx, `SELECT p.owner, p.epoch, p.activated <> '', coalesce(r.kind, ''), coalesce(r.holder, ''), coalesce(r.holder_epoch, 0),
-		EXISTS (SELECT 1 FROM reservations v WHERE v.block_id = p.block_id AND v.pack = p.pack)
+		EXISTS (SELECT 1 FROM reservations v WHERE v.block_id = p.block_id AND v.pack = p.pack), EXISTS (SELECT 1 FROM freed f WHERE f.block_id = p.block_id AND f.pack = p.pack),
+		EXISTS (SELECT 1 FROM recalls s WHERE s.block_id = p.block_id AND s.pack = p.pack)
 		FROM packs p LEFT JOIN pack_rights r ON r.block_id = p.block_id AND r.pack = p.pack AND r.epoch = p.epoch WHERE p.block_id = $1 AND p.pack = $2`,
-		c.Block[:], c.Pack).Scan(&r.owner, &r.epoch, &r.sold, &r.held.kind, &r.held.holder, &r.held.epoch, &reserved)
+		c.Block[:], c.Pack).Scan(&r.owner, &r.epoch, &r.sold, &r.held.kind, &r.held.holder, &r.held.epoch, &reserved, &r.freed, &recalled)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return r, err
 	}
@@ -333,6 +354,11 @@ func (in *intake) right(ctx context.Context, c ledger.ClaimBody) (right, error) 
 	// stays true until the end of either.
 	if reserved {
 		if r.granted, err = grants(ctx, in.tx, key); err != nil {
+			return r, err
+		}
+	}
+	if recalled {
+		if r.recalls, err = recallsOf(ctx, in.tx, key); err != nil {
 			return r, err
 		}
 	}
@@ -348,7 +374,7 @@ func (in *intake) credit(ctx context.Context, run []line) (map[int64]bool, error
 		return credited, nil
 	}
 	statement := strings.Builder{}
-	statement.WriteString("INSERT INTO claims(terminal, epoch, received, block_id, pack, ticket, round, claim, seq, tier, amount_minor, currency, operator, paid) VALUES")
+	statement.WriteString("INSERT INTO claims(terminal, epoch, received, block_id, pack, ticket, round, claim, seq, tier, amount_minor, currency, operator, paid, entered, first_check) VALUES")
 	args := []any{in.who.name, in.epoch, in.now}
 	for i, l := range run {
 		if i > 0 {
@@ -356,7 +382,7 @@ func (in *intake) credit(ctx context.Context, run []line) (map[int64]bool, error
 		}
 		statement.WriteString("($1, $2, $3")
 		c := l.proof.claim
-		for _, value := range []any{c.Block[:], c.Pack, c.Ticket, c.Round, plain(c.Claim), l.seq, c.Tier, c.AmountMinor, plain(c.Currency), plain(c.Operator), plain(l.proof.at)} {
+		for _, value := range []any{c.Block[:], c.Pack, c.Ticket, c.Round, plain(c.Claim), l.seq, c.Tier, c.AmountMinor, plain(c.Currency), plain(c.Operator), plain(l.proof.at), plain(c.Entered), plain(c.FirstCheck)} {
 			args = append(args, value)
 			fmt.Fprintf(&statement, ", $%d", len(args))
 		}
@@ -403,6 +429,14 @@ func (in *intake) standing(ctx context.Context, p proof) (proof, error) {
 // allowed tells whether the terminal had the right to pay the claim's ticket.
 func (in *intake) allowed(ctx context.Context, p proof, r right) (proof, error) {
 	c := p.claim
+	if at, reported := r.reported(c.Ticket); reported && c.Feed >= at.feed {
+		return p.against(wire.NoRight, "the terminal paid it after it had heard that it is %s (it had reached feed item %d, the report is item %d)", at.state, c.Feed, at.feed), nil
+	}
+	if r.freed {
+		if by, err := freedBy(ctx, in.tx, c.Block, c.Pack, c.Ticket, c.Round, c.Claim); err != nil || by != "" {
+			return p.against(wire.NoRight, "central had allowed it and gave it up when the terminal was lost (%s)", by), err
+		}
+	}
 	g, reserved := r.granted[ticketRound{c.Ticket, c.Round}]
 	if reserved && g.claim == c.Claim && g.terminal == in.who.name {
 		return p, nil

@@ -127,7 +127,7 @@ func (c *Central) Decide(ctx context.Context, terminal string, number validate.E
 	if err != nil {
 		return fail(err)
 	}
-	c.feed.ring(newest)
+	c.feed.added(newest)
 	c.opt.Log.Info("reversal decided", "terminal", terminal, "number", number.String(), "state", r.State)
 	return r, nil
 }

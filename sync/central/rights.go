@@ -78,6 +78,9 @@ func (in *intake) awaited(ctx context.Context, run ledger.ReleasedPacks) error {
 	if err != nil || len(list) == 0 {
 		return err
 	}
+	if p, err := lastPutBack(ctx, in.tx); err != nil || p.open {
+		return err // it may have been passed on before: central pack write-off, once all were heard
+	}
 	newest, _, err := handOver(ctx, in.tx, list, "", in.now)
 	in.newest = max(in.newest, newest)
 	return err
@@ -108,16 +111,21 @@ func packsWhere(ctx context.Context, tx *sql.Tx, where string, args ...any) ([]P
 // stands before that in its feed: it never owns a ticket that it does not know of. It
 // gives the newest feed item, and the runs that the feed tells.
 func handOver(ctx context.Context, tx *sql.Tx, list []Pack, to, now string) (newest int64, runs []wire.PackItem, err error) {
+	back, err := lastPutBack(ctx, tx)
+	if err != nil {
+		return 0, nil, err
+	}
 	for _, p := range list {
 		if to != "" {
 			p.Owner = to
 		}
-		p.Epoch++
+		before := p.Epoch
+		p.Epoch = back.raised(before)
 		if err := tell(ctx, tx, p, now); err != nil {
 			return 0, nil, err
 		}
 		if err := once(tx.ExecContext(ctx, "UPDATE packs SET owner = $1, epoch = $2, changed = $3 WHERE block_id = $4 AND pack = $5 AND epoch = $6",
-			p.Owner, p.Epoch, now, p.Block[:], p.Number, p.Epoch-1)); err != nil {
+			p.Owner, p.Epoch, now, p.Block[:], p.Number, before)); err != nil {
 			return 0, nil, err
 		}
 		runs = appendRun(runs, wire.PackItem{GameCode: p.GameCode, First: p.Number, Last: p.Number, State: p.State, Owner: p.Owner, Epoch: p.Epoch})
@@ -181,9 +189,12 @@ func paidTickets(ctx context.Context, tx *sql.Tx, p Pack) ([]wire.PaidItem, erro
 	return list, rows.Err()
 }
 
-// heldTickets are those that only central's word pays: reserved, or in a later round.
+// heldTickets are those that only central's word pays: reserved, once reserved for a
+// terminal that was lost, held before central was put back, or in a later round.
 func heldTickets(ctx context.Context, tx *sql.Tx, p Pack) ([]uint16, error) {
 	rows, err := tx.QueryContext(ctx, `SELECT ticket FROM reservations WHERE block_id = $1 AND pack = $2
+		UNION SELECT ticket FROM freed WHERE block_id = $1 AND pack = $2
+		UNION SELECT h.ticket FROM holds h WHERE h.block_id = $1 AND h.pack = $2 AND EXISTS (SELECT 1 FROM restores s WHERE s.at > h.asked)
 		UNION SELECT ticket FROM reversals WHERE block_id = $1 AND pack = $2 AND state = $3 ORDER BY ticket`, p.Block[:], p.Number, validate.ReversalAccepted)
 	if err != nil {
 		return nil, err
@@ -229,6 +240,9 @@ func (c *Central) take(ctx context.Context, who caller) (wire.TakeAnswer, error)
 		if err != nil || len(list) == 0 {
 			return err
 		}
+		if list, err = certain(ctx, tx, list); err != nil || len(list) == 0 {
+			return err
+		}
 		if len(list) > maxRun {
 			list = list[:maxRun] // the rest at the next request
 		}
@@ -239,11 +253,29 @@ func (c *Central) take(ctx context.Context, who caller) (wire.TakeAnswer, error)
 	if err != nil {
 		return a, err
 	}
-	c.feed.ring(a.Feed)
+	c.feed.added(a.Feed)
 	if a.Packs > 0 {
 		c.opt.Log.Info("packs given back", "terminal", who.name, "packs", a.Packs)
 	}
 	return a, nil
+}
+
+// certain are those of which it is known who has them.
+func certain(ctx context.Context, tx *sql.Tx, list []Pack) ([]Pack, error) {
+	p, err := lastPutBack(ctx, tx)
+	if err != nil || !p.open {
+		return list, err
+	}
+	var known []Pack
+	for _, pack := range list {
+		switch err := p.knows(ctx, tx, pack.Block, pack.Number); {
+		case err == nil:
+			known = append(known, pack)
+		case !errors.Is(err, ErrRefused):
+			return nil, err
+		}
+	}
+	return known, nil
 }
 
 // holdPacks keeps packs from being decided about elsewhere until the transaction ends.

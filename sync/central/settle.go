@@ -236,7 +236,7 @@ func (c *Central) settle(ctx context.Context, b Block, packs []uint32, by string
 		if err != nil {
 			return total, err
 		}
-		c.feed.ring(newest)
+		c.feed.added(newest)
 		for _, r := range runs {
 			total += int(r.Last-r.First) + 1
 			c.opt.Log.Info("packs settled", "game", r.GameCode, "first", r.First, "last", r.Last, "owner", r.Owner, "by", by)

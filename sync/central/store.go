@@ -155,6 +155,7 @@ const (
 	identityActs    counter = "identity_audit"
 	messagesSent    counter = "messages"
 	revoked         counter = "revocations"
+	settlementsMade counter = "settlements"
 )
 
 // take gives the counter's next number.

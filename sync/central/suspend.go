@@ -88,7 +88,7 @@ func (c *Central) suspendGame(ctx context.Context, s Suspension, on bool, store 
 			Suspension: &wire.SuspensionItem{Game: s.Game, Emission: s.Emission, Block: s.Block, Suspended: on, Reason: s.Reason}})
 		return err
 	})
-	c.feed.ring(newest)
+	c.feed.added(newest)
 	return err
 }
 
@@ -150,7 +150,7 @@ func (c *Central) StopPayments(ctx context.Context, name, reason string) error {
 	if err != nil {
 		return fmt.Errorf("stop the payments of %.64q: %w", name, err)
 	}
-	c.feed.ring(newest)
+	c.feed.added(newest)
 	c.opt.Log.Info("payments stopped", "terminal", name, "reason", reason)
 	return nil
 }
@@ -178,7 +178,7 @@ func (c *Central) Resume(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("resume terminal %.64q: %w", name, err)
 	}
-	c.feed.ring(newest)
+	c.feed.added(newest)
 	c.opt.Log.Info("terminal resumed", "terminal", name)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"grattoir/sync/wire"
+	"grattoir/validate"
 )
 
 func TestSuspendedGameIsToldAndLifted(t *testing.T) { onEachStore(t, testSuspendedGameIsToldAndLifted) }
@@ -47,6 +48,41 @@ func testSuspendedGameIsToldAndLifted(t *testing.T, w *world) {
 	is(true)
 	wantErr(t, w.ResumeGame(ctx, block), nil)
 	is(false)
+}
+
+// TestPackOfASuspendedBlockIsNotPutOnSale, neither by operations nor by a shop that has not
+// heard of it: its activation is a conflict.
+func TestPackOfASuspendedBlockIsNotPutOnSale(t *testing.T) {
+	ctx := t.Context()
+	w := newWorld(t)
+	d := newDesk(t, w, "T-1")
+	if _, err := w.Deliver(ctx, "399", 10, 12, "T-1"); err != nil {
+		t.Fatal(err)
+	}
+	d.sync(t)
+	game := Suspension{Game: "bingo", Emission: "1", Reason: "misprint", Operator: "anne"}
+	if _, err := w.SuspendGame(ctx, game); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.Activate(ctx, "399", 10, 10)
+	if wantErr(t, err, ErrRefused); !strings.Contains(err.Error(), "misprint") {
+		t.Errorf("it does not say why: %v", err)
+	}
+	if _, err := d.book.Activate(ctx, "00399", 11, "marie", validate.Scanned); err != nil {
+		t.Fatal(err)
+	}
+	if x := d.sync(t); len(x) != 1 || x[0].Kind != wire.PackRefused || !strings.Contains(x[0].Text, "suspended") {
+		t.Errorf("%+v", x)
+	}
+	if p, err := d.book.PackFacts(ctx, "00399", 11); err != nil || p.State != validate.PackDelivered {
+		t.Errorf("at the shop it is %s: %v", p.State, err)
+	}
+	if err := w.ResumeGame(ctx, game); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Activate(ctx, "399", 10, 12); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestTerminalWhosePaymentsAreStoppedGoesOnSendingItsJournal(t *testing.T) {

@@ -35,6 +35,7 @@ type Terminal struct {
 	FrozenAt    time.Time     `json:"frozen_at,omitzero"`
 	Recover     int64         `json:"recover,omitzero"` // journal epoch that a person has agreed to, 0 for none
 	Region      string        `json:"region"`           // where it stands, "" for nowhere in particular
+	Shop        string        `json:"shop"`             // the shop it stands in; "" is one of its own
 	Added       time.Time     `json:"added,omitzero"`
 	Enrolled    time.Time     `json:"enrolled,omitzero"`
 	CertSerial  string        `json:"cert_serial"`
@@ -52,7 +53,7 @@ type Terminal struct {
 	Stopped     string        `json:"stopped"` // why it may not pay, "" while it may; see StopPayments
 }
 
-const terminalColumns = `name, state, reason, frozen, frozen_at, recover_epoch, region, added, enrolled, cert_serial, cert_expires, contact, program, ack_epoch, ack_seq, ack_hash,
+const terminalColumns = `name, state, reason, frozen, frozen_at, recover_epoch, region, shop, added, enrolled, cert_serial, cert_expires, contact, program, ack_epoch, ack_seq, ack_hash,
 	head_epoch, head_seq, head_hash, snapshot, feed, unsent, skew_ms, disk_free, faults, stopped`
 
 type scanner interface{ Scan(...any) error }
@@ -60,7 +61,7 @@ type scanner interface{ Scan(...any) error }
 func scanTerminal(row scanner) (Terminal, error) {
 	var t Terminal
 	var added, enrolled, expires, contact, frozen, faults string
-	err := row.Scan(&t.Name, &t.State, &t.Reason, &t.Frozen, &frozen, &t.Recover, &t.Region, &added, &enrolled, &t.CertSerial, &expires, &contact, &t.Program, &t.Acked.Epoch, &t.Acked.Seq, &t.Acked.Hash,
+	err := row.Scan(&t.Name, &t.State, &t.Reason, &t.Frozen, &frozen, &t.Recover, &t.Region, &t.Shop, &added, &enrolled, &t.CertSerial, &expires, &contact, &t.Program, &t.Acked.Epoch, &t.Acked.Seq, &t.Acked.Hash,
 		&t.Head.Epoch, &t.Head.Seq, &t.Head.Hash, &t.Snapshot, &t.Feed, &t.Unsent, &t.SkewMS, &t.DiskFree, &faults, &t.Stopped)
 	if err != nil {
 		return t, err
@@ -184,6 +185,25 @@ func (c *Central) Suspend(ctx context.Context, name, reason string) error {
 	return err
 }
 
+// SetShop says in which shop a terminal stands; "" is a shop of its own, which has the
+// terminal's name. Two tills of one shop are two terminals, and reports add them up. The
+// errors include ErrNotFound and ErrRefused.
+func (c *Central) SetShop(ctx context.Context, name, shop string) error {
+	if shop != "" && !terminalName.MatchString(shop) {
+		return fmt.Errorf("shop %.64q: %w: want letters, digits, '.', '_' or '-', at most 63, the first a letter or digit", shop, ErrRefused)
+	}
+	return c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		done, err := tx.ExecContext(ctx, "UPDATE terminals SET shop = $1 WHERE name = $2", shop, name)
+		if err != nil {
+			return err
+		}
+		if n, err := done.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound), err)
+		}
+		return nil
+	})
+}
+
 // caller is the terminal that made a request.
 type caller struct {
 	name string
@@ -232,6 +252,9 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 	if err := plausible(h); err != nil {
 		return wire.HelloAnswer{}, wireError(wire.KindBadRequest, "hello: %v", err)
 	}
+	if err := h.CheckLooks(); err != nil {
+		return wire.HelloAnswer{}, wireError(wire.KindBadRequest, "hello: %v", err)
+	}
 	now := c.opt.Now()
 	var skew *int64
 	if at, err := time.Parse(time.RFC3339Nano, h.DeviceTime); err == nil {
@@ -243,8 +266,12 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 	}
 	var recover int64
 	var frozen *wire.Error
+	var restored *wire.Restored
 	err = c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 		at := wire.FormatTime(now)
+		if err = watch(ctx, tx, who.name, at, h); err != nil {
+			return err
+		}
 		if frozen, err = c.lives(ctx, tx, who.name, at, h); err != nil || frozen != nil {
 			return err // a freeze is committed with its refusal
 		}
@@ -254,9 +281,16 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 		if recover, err = c.stopped(ctx, tx, who.name, at, h); err != nil {
 			return err
 		}
+		if err = keepLooks(ctx, tx, who.name, at, h); err != nil {
+			return err
+		}
 		_, err = tx.ExecContext(ctx, `UPDATE terminals SET contact = $1, program = $2, head_epoch = $3, head_seq = $4, head_hash = $5, snapshot = $6, feed = $7,
-			unsent = $8, skew_ms = $9, disk_free = $10, faults = $11, trust = $12 WHERE name = $13`, wire.FormatTime(now), h.Program, h.Head.Epoch, h.Head.Seq, h.Head.Hash,
-			h.Snapshot, h.Feed, h.Unsent, skew, h.DiskFree, string(faults), h.Trust, who.name)
+			unsent = $8, skew_ms = $9, disk_free = $10, faults = $11, trust = $12, tells = $13 WHERE name = $14`, wire.FormatTime(now), h.Program, h.Head.Epoch, h.Head.Seq, h.Head.Hash,
+			h.Snapshot, h.Feed, h.Unsent, skew, h.DiskFree, string(faults), h.Trust, asNumber(h.Tells), who.name)
+		if err != nil || !h.Tells {
+			return err
+		}
+		restored, err = mustTell(ctx, tx, who.name)
 		return err
 	})
 	if err != nil {
@@ -266,10 +300,10 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 		c.opt.Log.Warn("terminal frozen", "terminal", who.name, "why", frozen.Stop)
 		return wire.HelloAnswer{}, frozen
 	}
-	a := wire.HelloAnswer{Protocol: wire.Protocol, Time: wire.FormatTime(now), Recover: recover}
+	a := wire.HelloAnswer{Protocol: wire.Protocol, Time: wire.FormatTime(now), Recover: recover, Restored: restored, Texts: wire.SnapshotTexts}
 	err = c.store.reader().QueryRowContext(ctx, `SELECT ack_epoch, ack_seq, ack_hash, (SELECT max(version) FROM snapshots),
-		(SELECT coalesce(max(seq), 0) FROM feed WHERE audience IN ('', $1)), region FROM terminals WHERE name = $2`, who.name, who.name).
-		Scan(&a.Acked.Epoch, &a.Acked.Seq, &a.Acked.Hash, &a.Snapshot, &a.Feed, &a.Region)
+		(SELECT coalesce(max(seq), 0) FROM feed WHERE audience IN ('', $1)), region, (SELECT coalesce(max(number), 0) FROM sightings WHERE terminal = $1) FROM terminals WHERE name = $2`, who.name, who.name).
+		Scan(&a.Acked.Epoch, &a.Acked.Seq, &a.Acked.Hash, &a.Snapshot, &a.Feed, &a.Region, &a.Sighted)
 	if err != nil {
 		return a, err
 	}

@@ -38,6 +38,7 @@ const (
 	KindPackActivated  Kind = "pack-activated"  // a pack was put on sale at the shop, PackActivatedBody
 	KindPackSettled    Kind = "pack-settled"    // central has settled packs of this terminal, PackSettledBody
 	KindMessageRead    Kind = "message-read"    // somebody has read a message of central's, MessageReadBody
+	KindAttempt        Kind = "attempt"         // somebody presented a stolen ticket, or tried many secrets of one, AttemptBody
 	KindCarriedClaim   Kind = "carried-claim"   // a payment that central never got in an earlier epoch, CarriedBody
 	KindCarriedLine    Kind = "carried-line"    // another such entry, kept and counted for nothing, CarriedBody
 )
@@ -63,7 +64,8 @@ type Entry struct {
 	Prev     string          `json:"prev"` // hash of the entry before, 64 zeros before the first
 }
 
-// ClaimBody is the body of a claim. Fields that are not used yet are zero, never absent.
+// ClaimBody is the body of a claim. Fields that are not used are zero, never absent, but for
+// those that came later, and what is later still is stepped over: the line keeps it.
 type ClaimBody struct {
 	Claim       string           `json:"claim"` // id of the claim, 32 hexadecimal digits
 	Block       validate.BlockID `json:"block"`
@@ -79,6 +81,10 @@ type ClaimBody struct {
 	Entered     validate.Entered `json:"entered"`
 	FirstCheck  string           `json:"first_check"`
 	Opening     string           `json:"opening"` // base64, see SealOpening; "" without a claim key
+	// Feed is the number of the status feed's last item that the terminal had heard when it
+	// paid: central tells by it what the terminal knew. 0, and absent, where it had heard none
+	// and in entries of earlier programs.
+	Feed int64 `json:"feed,omitempty"`
 }
 
 // timeLayout is RFC 3339 in UTC with milliseconds, always 24 bytes.
@@ -160,10 +166,11 @@ func (e Entry) Claim() (ClaimBody, error) {
 	if e.Kind != KindClaim {
 		return c, fmt.Errorf("%w: a %s is no claim", ErrEntry, e.Kind)
 	}
-	dec := json.NewDecoder(bytes.NewReader(e.Body))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&c); err != nil {
+	if err := json.Unmarshal(e.Body, &c); err != nil {
 		return c, fmt.Errorf("%w: claim: %w", ErrEntry, err)
+	}
+	if c.Feed < 0 {
+		return c, fmt.Errorf("%w: claim: feed item %d", ErrEntry, c.Feed)
 	}
 	return c, nil
 }

@@ -42,9 +42,17 @@ func (l *Ledger) HoldsWaiting(ctx context.Context, max int) ([]wire.HoldAck, wir
 	if err := l.certain(); err != nil {
 		return nil, head, err
 	}
-	rows, err := l.db.QueryContext(ctx, "SELECT feed, block, pack, ticket, paid_epoch, paid_seq, paid_at FROM holds WHERE acked = 0 ORDER BY feed LIMIT ?", max)
+	list, err := readHolds(ctx, l.db, "acked = 0 ORDER BY feed LIMIT ?", max)
 	if err != nil {
 		return nil, head, fmt.Errorf("read the holds: %w", l.seen(err))
+	}
+	return list, head, nil
+}
+
+func readHolds(ctx context.Context, q querier, where string, args ...any) ([]wire.HoldAck, error) {
+	rows, err := q.QueryContext(ctx, "SELECT feed, block, pack, ticket, paid_epoch, paid_seq, paid_at FROM holds WHERE "+where, args...)
+	if err != nil {
+		return nil, err
 	}
 	defer rows.Close()
 	var list []wire.HoldAck
@@ -52,12 +60,12 @@ func (l *Ledger) HoldsWaiting(ctx context.Context, max int) ([]wire.HoldAck, wir
 		var h wire.HoldAck
 		var block []byte
 		if err := rows.Scan(&h.Hold, &block, &h.Pack, &h.Ticket, &h.Paid.Epoch, &h.Paid.Seq, &h.At); err != nil {
-			return nil, head, l.seen(err)
+			return nil, err
 		}
 		copy(h.Block[:], block)
 		list = append(list, h)
 	}
-	return list, head, l.seen(rows.Err())
+	return list, rows.Err()
 }
 
 // HoldsStored notes that central knows of holds, by the numbers of their feed items.

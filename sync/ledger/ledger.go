@@ -119,6 +119,8 @@ type Ledger struct {
 	inDoubt bool                  // a commit ended in an error: the end of the chain is not known
 	sick    atomic.Pointer[error] // why nothing is paid any more, see seen
 	file    os.FileInfo           // the file that was opened
+
+	looks lookBuffer
 }
 
 // Head is the end of the journal.
@@ -215,7 +217,11 @@ func (l *Ledger) Record(ctx context.Context, c validate.Claim) (validate.Receipt
 
 // claim appends the entry of a claim with its ticket's row and its print job.
 func (w *writing) claim(ctx context.Context, c validate.Claim, opening, slip []byte) (validate.Receipt, error) {
-	n, m, err := w.append(ctx, KindClaim, claimBody(c, opening))
+	body := claimBody(c, opening)
+	if err := w.tx.QueryRowContext(ctx, "SELECT cursor FROM link").Scan(&body.Feed); err != nil {
+		return validate.Receipt{}, fmt.Errorf("%w: %w", ErrNotWritable, w.l.seen(err))
+	}
+	n, m, err := w.append(ctx, KindClaim, body)
 	if err != nil {
 		return validate.Receipt{}, err
 	}
@@ -250,7 +256,7 @@ func (l *Ledger) opening(c validate.Claim) ([]byte, error) {
 	if len(c.ID) != 32 || c.Ticket.Block == (validate.BlockID{}) || c.Tier < 1 || c.Amount <= 0 {
 		return nil, fmt.Errorf("claim %q of tier %d and %d minor units: not a whole claim", c.ID, c.Tier, c.Amount)
 	}
-	return l.prepared.take(l.opt.ClaimKey, c)
+	return l.prepared.take(c)
 }
 
 // standing looks for a claim of the same ticket and round. A claim with the same id is

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -191,5 +192,44 @@ func TestPaymentElsewhereIsKnownWithItsAge(t *testing.T) {
 	p, err := l.PaidElsewhere(ctx, key)
 	if err != nil || p == nil || p.Terminal != "T-9" || p.Number != "1-000044" || !p.At.Equal(noon.Add(-time.Hour).Truncate(time.Millisecond)) || !p.AsOf.Equal(noon.Truncate(time.Millisecond)) {
 		t.Fatalf("%+v %v", p, err)
+	}
+}
+
+// TestClaimSaysWhatItsTerminalHadHeard: the feed's cursor, in the very transaction.
+func TestClaimSaysWhatItsTerminalHadHeard(t *testing.T) {
+	ctx := context.Background()
+	l := openTest(t, options(t.TempDir()))
+	heard := func(n int) int64 {
+		t.Helper()
+		record(t, l, claim(t, n))
+		_, lines, _, err := l.Since(ctx, l.Head().Seq-1, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := ParseEntry([]byte(lines[0]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 1 && strings.Contains(lines[0], "feed") {
+			t.Errorf("it had heard nothing: %s", lines[0])
+		}
+		c, err := e.Claim()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Feed
+	}
+	if n := heard(1); n != 0 {
+		t.Errorf("item %d", n)
+	}
+	if err := l.ApplyFeed(ctx, []wire.FeedItem{{Seq: 41, Kind: "later"}}, 41); err != nil {
+		t.Fatal(err)
+	}
+	if n := heard(2); n != 41 {
+		t.Errorf("item %d, want 41", n)
+	}
+	later := Entry{Kind: KindClaim, Body: []byte(`{"claim":"x","later":true}`)}
+	if c, err := later.Claim(); err != nil || c.Claim != "x" {
+		t.Errorf("a body of a later program: %+v %v", c, err)
 	}
 }

@@ -1,13 +1,11 @@
 package report
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"grattoir/sync/ledger"
@@ -16,25 +14,50 @@ import (
 	"grattoir/validate/money"
 )
 
-func payoutColumns() []Column {
-	return []Column{
-		{Key: "day", Kind: KindText, Title: Text{"jour (horloge du terminal)", "day (terminal's clock)"}},
-		{Key: "game", Kind: KindText, Title: Text{"jeu", "game"}},
-		{Key: "emission", Kind: KindText, Title: Text{"émission", "emission"}},
-		{Key: "block", Kind: KindInt, Title: Text{"bloc", "block"}},
-		{Key: "block_id", Kind: KindText, Title: Text{"identifiant du bloc", "block id"}},
-		{Key: "demonstration", Kind: KindText, Title: Text{"démonstration", "demonstration"}},
-		{Key: "terminal", Kind: KindText, Title: Text{"terminal", "terminal"}},
-		{Key: "currency", Kind: KindText, Title: Text{"monnaie", "currency"}},
-		{Key: "claims", Kind: KindInt, Title: Text{"paiements acceptés", "accepted claims"}},
-		{Key: "amount", Kind: KindMoney, Title: Text{"montant accepté", "accepted amount"}},
-		{Key: "conflicts", Kind: KindInt, Title: Text{"conflits", "conflicts"}},
-		{Key: "conflict_amount", Kind: KindMoney, Title: Text{"montant en conflit (déclaré)", "conflict amount (as claimed)"}},
+func payoutColumns(f Filter) []Column {
+	var list []Column
+	if f.by("day") {
+		list = append(list, Column{Key: "day", Kind: KindDay, Title: Text{"jour (horloge du terminal)", "day (terminal's clock)"}})
 	}
+	if f.by("game") || f.by("block") {
+		list = append(list, blockColumns()[:1]...)
+	}
+	if f.by("block") {
+		list = append(list, blockColumns()[1:4]...)
+	}
+	list = append(list, blockColumns()[4])
+	for i, word := range []string{"shop", "", "terminal"} {
+		if word != "" && f.by(word) {
+			list = append(list, placeColumns()[i])
+		}
+	}
+	return append(list,
+		Column{Key: "currency", Kind: KindText, Title: Text{"monnaie", "currency"}},
+		Column{Key: "claims", Kind: KindInt, Title: Text{"paiements acceptés", "accepted claims"}},
+		Column{Key: "amount", Kind: KindMoney, Title: Text{"montant accepté", "accepted amount"}},
+		Column{Key: "reversed", Kind: KindInt, Title: Text{"dont repris", "of these taken back"}},
+		Column{Key: "reversed_amount", Kind: KindMoney, Title: Text{"montant repris", "amount taken back"}},
+		Column{Key: "conflicts", Kind: KindInt, Title: Text{"conflits", "conflicts"}},
+		Column{Key: "conflict_amount", Kind: KindMoney, Title: Text{"montant en conflit (déclaré)", "conflict amount (as claimed)"}})
 }
 
-// Payouts reports accepted claims, count and sum, by day, game, block and terminal, and
-// beside them, never added to them, the claims that central stored and did not credit.
+func aboutPayouts() About {
+	return About{Name: "payouts", Title: Text{"Paiements", "Payouts"}, Filters: []string{"terminal", "shop", "region", "game", "block", "from", "to"},
+		By: []string{"day", "game", "block", "shop", "terminal"}, many: true,
+		What: Text{"Les paiements acceptés, ceux qui ont été repris depuis, et à part les paiements en conflit, par jour, jeu, bloc, point de vente ou terminal.",
+			"Accepted claims, those of them that were taken back since, and conflicts apart, by day, game, block, shop or terminal."},
+		columns: func(f Filter) []Column { return payoutColumns(f.payoutsBy()) }, read: (*Report).readPayouts}
+}
+
+// payoutsBy is the filter with what the rows are told apart by where it names nothing.
+func (f Filter) payoutsBy() Filter {
+	f.By = cmp.Or(f.By, "day,game,block,terminal")
+	return f
+}
+
+// Payouts reports accepted claims, count and sum, by day, game, block and terminal or
+// what the filter asks for, which of them were taken back, and beside them, never added to
+// them, the claims that central stored and did not credit.
 //
 // The day is that of the entry by the terminal's own clock, read in the filter's zone:
 // it is what the shop's closing shows, but a clock that was wrong puts its claims on a
@@ -42,38 +65,26 @@ func payoutColumns() []Column {
 // filter has one. Amounts are summed per currency, and demonstration blocks apart from
 // real ones. Conflict amounts are what the terminal claimed, believed by nobody.
 func Payouts(ctx context.Context, db *sql.DB, f Filter, now time.Time) (Report, error) {
-	f, err := f.located()
-	if err != nil {
-		return Report{}, err
-	}
-	r := Report{Name: "payouts", Title: Text{"Paiements", "Payouts"}, Filter: f, Made: now, Zone: f.Zone, Columns: payoutColumns()}
-	if err := reading(ctx, db, func(tx *sql.Tx) error { return r.readPayouts(ctx, tx) }); err != nil {
-		return Report{}, fmt.Errorf("report payouts: %w", err)
-	}
-	return r, nil
+	return aboutPayouts().make(ctx, db, f, now)
 }
 
-// payoutKey is what a row of the payouts is about. The zero Day is an unknown one.
+// payoutKey is what a row of the payouts is about; what rows are not told apart by is zero.
+// The zero Day is an unknown one.
 type payoutKey struct {
-	day      Day
-	block    validate.BlockID
-	terminal string
-	currency string
+	day            Day
+	game           string
+	block          validate.BlockID
+	demonstration  string // yes, no, "" where it is not known
+	shop, terminal string
+	currency       string
 }
 
 // payout is a row's sums. Bad: the amounts claimed make no sum, being negative or
 // larger than any; a hostile terminal can write what it likes there.
 type payout struct {
-	claims, conflicts      int64
-	amount, conflictAmount money.Amount
-	bad                    bool
-}
-
-// block is what a report says about a block.
-type block struct {
-	game, emission, currency string
-	number                   int64
-	scaled                   bool
+	claims, reversed, conflicts            int64
+	amount, reversedAmount, conflictAmount money.Amount
+	bad                                    bool
 }
 
 // gathering holds the payouts as they are read.
@@ -81,72 +92,37 @@ type gathering struct {
 	filter   Filter
 	from, to string // first and past last stored time, "" for no bound
 	blocks   map[validate.BlockID]block
+	places   map[string]place
 	sums     map[payoutKey]*payout
 }
 
-func (r *Report) readPayouts(ctx context.Context, tx *sql.Tx) error {
-	if err := knowTerminal(ctx, tx, r.Filter.Terminal); err != nil {
-		return err
-	}
-	g := gathering{filter: r.Filter, sums: map[payoutKey]*payout{}}
+func (r *Report) readPayouts(ctx context.Context, tx *sql.Tx) (err error) {
+	g := gathering{filter: r.Filter.payoutsBy(), sums: map[payoutKey]*payout{}}
 	if f := r.Filter; !f.From.IsZero() {
 		g.from = wire.FormatTime(f.From.begin(f.Zone, 0))
 	}
 	if f := r.Filter; !f.To.IsZero() {
 		g.to = wire.FormatTime(f.To.begin(f.Zone, 1))
 	}
-	for _, step := range []func(context.Context, *sql.Tx) error{g.readBlocks, g.readClaims, g.readConflicts} {
+	if g.blocks, err = readBlocks(ctx, tx); err != nil {
+		return err
+	}
+	if g.places, err = readPlaces(ctx, tx); err != nil {
+		return err
+	}
+	for _, step := range []func(context.Context, *sql.Tx) error{g.readClaims, g.readReversed, g.readConflicts} {
 		if err := step(ctx, tx); err != nil {
 			return err
 		}
 	}
-	r.addPayouts(g)
-	return nil
-}
-
-// readBlocks keeps, of a block published again, the newest words.
-func (g *gathering) readBlocks(ctx context.Context, tx *sql.Tx) error {
-	g.blocks = map[validate.BlockID]block{}
-	games := map[string]bool{}
-	err := each(ctx, tx, "SELECT block_id, game, emission, number, currency, scaled FROM blocks ORDER BY block_id, serial", nil, func(rows *sql.Rows) error {
-		var raw []byte
-		var b block
-		if err := rows.Scan(&raw, &b.game, &b.emission, &b.number, &b.currency, &b.scaled); err != nil {
-			return err
-		}
-		id, err := blockID(raw)
-		g.blocks[id], games[b.game] = b, true
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("blocks: %w", err)
-	}
-	if g.filter.Game != "" && !games[g.filter.Game] {
-		known := "no block is published yet"
-		if len(games) > 0 {
-			known = "published are " + strings.Join(slices.Sorted(maps.Keys(games)), ", ")
-		}
-		return fmt.Errorf("%w: game %.80q has no published block: %.400s", ErrFilter, g.filter.Game, known)
-	}
-	return nil
-}
-
-func blockID(raw []byte) (validate.BlockID, error) {
-	if len(raw) != len(validate.BlockID{}) {
-		return validate.BlockID{}, fmt.Errorf("a block id of %d bytes, want %d", len(raw), len(validate.BlockID{}))
-	}
-	return validate.BlockID(raw), nil
+	return r.addPayouts(g)
 }
 
 // chosen are the filter's conditions on claims and conflicts alike, except the days.
 func (g *gathering) chosen() conditions {
 	var c conditions
-	if g.filter.Terminal != "" {
-		c.and("terminal = $%d", g.filter.Terminal)
-	}
-	if g.filter.Game != "" {
-		c.and("block_id IN (SELECT block_id FROM blocks WHERE game = $%d)", g.filter.Game)
-	}
+	c.ofTerminals(g.filter, "terminal")
+	c.ofBlocks(g.filter, "block_id")
 	return c
 }
 
@@ -161,21 +137,19 @@ func (g *gathering) readClaims(ctx context.Context, tx *sql.Tx) error {
 		c.and("paid < $%d", g.to)
 	}
 	const quarter = `CASE WHEN substr(paid, 15, 2) < '15' THEN '00' WHEN substr(paid, 15, 2) < '30' THEN '15' WHEN substr(paid, 15, 2) < '45' THEN '30' ELSE '45' END`
-	err := each(ctx, tx, "SELECT block_id, terminal, currency, substr(paid, 1, 13), "+quarter+", count(*), CAST(sum(amount_minor) AS BIGINT) FROM claims"+c.where()+
+	when := "substr(paid, 1, 13), " + quarter
+	if !g.filter.by("day") {
+		when = "'', ''"
+	}
+	err := each(ctx, tx, "SELECT block_id, terminal, currency, "+when+", count(*), CAST(sum(amount_minor) AS BIGINT) FROM claims"+c.where()+
 		" GROUP BY 1, 2, 3, 4, 5", c.args, func(rows *sql.Rows) error {
 		var raw []byte
-		var k payoutKey
-		var hour, minute string
+		var terminal, currency, hour, minute string
 		var claims, amount int64
-		if err := rows.Scan(&raw, &k.terminal, &k.currency, &hour, &minute, &claims, &amount); err != nil {
+		if err := rows.Scan(&raw, &terminal, &currency, &hour, &minute, &claims, &amount); err != nil {
 			return err
 		}
-		var err error
-		if k.block, err = blockID(raw); err != nil {
-			return err
-		}
-		k.day = g.day(hour + ":" + minute + ":00.000Z")
-		p, err := g.at(k)
+		p, err := g.of(raw, terminal, currency, hour+":"+minute+":00.000Z")
 		if err != nil {
 			return err
 		}
@@ -189,32 +163,57 @@ func (g *gathering) readClaims(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
+// readReversed reads which of the claims were taken back. They stand on the day on which
+// they were paid, not on that of the reversal.
+func (g *gathering) readReversed(ctx context.Context, tx *sql.Tx) error {
+	var c conditions
+	c.and("r.state = $%d", validate.ReversalAccepted)
+	c.ofTerminals(g.filter, "c.terminal")
+	c.ofBlocks(g.filter, "c.block_id")
+	if g.from != "" {
+		c.and("c.paid >= $%d", g.from)
+	}
+	if g.to != "" {
+		c.and("c.paid < $%d", g.to)
+	}
+	err := each(ctx, tx, `SELECT c.block_id, c.terminal, c.currency, c.paid, c.amount_minor FROM reversals r JOIN claims c
+		ON c.block_id = r.block_id AND c.pack = r.pack AND c.ticket = r.ticket AND c.round = r.round AND c.terminal = r.terminal`+c.where(), c.args, func(rows *sql.Rows) error {
+		var raw []byte
+		var terminal, currency, paid string
+		var amount int64
+		if err := rows.Scan(&raw, &terminal, &currency, &paid, &amount); err != nil {
+			return err
+		}
+		p, err := g.of(raw, terminal, currency, paid)
+		if err != nil {
+			return err
+		}
+		p.reversed++
+		p.reversedAmount, err = p.reversedAmount.Add(money.Amount(amount))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("reversals: %w", err)
+	}
+	return nil
+}
+
 // readConflicts reads each conflict's day from its entry. An entry that names no block
 // is no claim, and is counted by the sync report only.
 func (g *gathering) readConflicts(ctx context.Context, tx *sql.Tx) error {
 	c := g.chosen()
 	err := each(ctx, tx, "SELECT block_id, terminal, currency, amount_minor, line FROM conflicts"+c.where("block_id IS NOT NULL")+" ORDER BY terminal, epoch, seq", c.args, func(rows *sql.Rows) error {
 		var raw, line []byte
-		var k payoutKey
+		var terminal, currency string
 		var amount sql.NullInt64
-		if err := rows.Scan(&raw, &k.terminal, &k.currency, &amount, &line); err != nil {
+		if err := rows.Scan(&raw, &terminal, &currency, &amount, &line); err != nil {
 			return err
 		}
-		e, err := ledger.ParseEntry(line)
-		if err != nil {
-			e.Time = "" // stored by a newer central; it has no day here
-		}
-		if (g.from != "" && e.Time < g.from) || (g.to != "" && e.Time >= g.to) {
+		at := entryTime(line)
+		if (g.from != "" && at < g.from) || (g.to != "" && at >= g.to) {
 			return nil
 		}
-		if k.block, err = blockID(raw); err != nil {
-			return err
-		}
-		k.day = g.day(e.Time)
-		if k.currency == "" {
-			k.currency = g.blocks[k.block].currency
-		}
-		p, err := g.at(k)
+		p, err := g.of(raw, terminal, currency, at)
 		if err != nil {
 			return err
 		}
@@ -227,6 +226,15 @@ func (g *gathering) readConflicts(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
+// entryTime is the device's time of an entry, "" for one of a newer program.
+func entryTime(line []byte) string {
+	e, err := ledger.ParseEntry(line)
+	if err != nil {
+		return ""
+	}
+	return e.Time
+}
+
 func (p *payout) conflict(amount sql.NullInt64) {
 	p.conflicts++
 	sum, err := p.conflictAmount.Add(money.Amount(amount.Int64))
@@ -237,13 +245,39 @@ func (p *payout) conflict(amount sql.NullInt64) {
 	p.conflictAmount = sum
 }
 
-// day is the calendar's day of a stored time, zero when it cannot be read.
-func (g *gathering) day(stored string) Day {
+// dayOfStored is the calendar's day of a stored time, zero when it cannot be read.
+func dayOfStored(stored string, zone *time.Location) Day {
 	t, err := wire.ParseTime(stored)
 	if err != nil {
 		return Day{}
 	}
-	return dayOf(t.In(g.filter.Zone))
+	return dayOf(t.In(zone))
+}
+
+// of finds the row that something of a block, terminal and time belongs to.
+func (g *gathering) of(raw []byte, terminal, currency, at string) (*payout, error) {
+	id, err := blockID(raw)
+	if err != nil {
+		return nil, err
+	}
+	b := g.blocks[id]
+	k := payoutKey{currency: cmp.Or(currency, b.currency), demonstration: b.demonstration().Text}
+	if g.filter.by("day") {
+		k.day = dayOfStored(at, g.filter.Zone)
+	}
+	if g.filter.by("game") || g.filter.by("block") {
+		k.game = b.game
+	}
+	if g.filter.by("block") {
+		k.block = id
+	}
+	if g.filter.by("shop") {
+		k.shop = g.places[terminal].shop
+	}
+	if g.filter.by("terminal") {
+		k.terminal = terminal
+	}
+	return g.at(k)
 }
 
 func (g *gathering) at(k payoutKey) (*payout, error) {
@@ -259,57 +293,45 @@ func (g *gathering) at(k payoutKey) (*payout, error) {
 }
 
 // addPayouts puts the sums in order: newest day first, unknown days last.
-func (r *Report) addPayouts(g gathering) {
-	keys := slices.SortedFunc(maps.Keys(g.sums), func(a, b payoutKey) int {
+func (r *Report) addPayouts(g gathering) error {
+	keys := sortedKeys(g.sums, func(a, b payoutKey) int {
 		x, y := g.blocks[a.block], g.blocks[b.block]
-		return cmp.Or(cmp.Compare(b.day.String(), a.day.String()), cmp.Compare(x.game, y.game), cmp.Compare(x.emission, y.emission), cmp.Compare(x.number, y.number),
-			cmp.Compare(a.block.String(), b.block.String()), cmp.Compare(a.terminal, b.terminal), cmp.Compare(a.currency, b.currency))
+		return cmp.Or(cmp.Compare(b.day.number(), a.day.number()), cmp.Compare(a.game, b.game), cmp.Compare(x.emission, y.emission), cmp.Compare(x.number, y.number),
+			bytes.Compare(a.block[:], b.block[:]), cmp.Compare(a.demonstration, b.demonstration), cmp.Compare(a.shop, b.shop), cmp.Compare(a.terminal, b.terminal), cmp.Compare(a.currency, b.currency))
 	})
-	sections := map[[2]string][][]Value{} // by currency and demonstration, which are never added together
 	for _, k := range keys {
-		p := g.sums[k]
-		game, emission, number, demonstration := unknown(KindText), unknown(KindText), unknown(KindInt), unknown(KindText)
-		if b, ok := g.blocks[k.block]; ok {
-			game, emission, number, demonstration = textValue(b.game), textValue(b.emission), intValue(b.number), textValue("no")
-			if b.scaled {
-				demonstration = textValue("yes")
-			}
+		if err := r.add(g.row(k)...); err != nil {
+			return err
 		}
-		conflicted := Value{Kind: KindMoney, Known: !p.bad, Currency: k.currency}
-		if !p.bad {
-			conflicted.Int = int64(p.conflictAmount)
-		}
-		row := []Value{knownText(k.day.String()), game, emission, number, textValue(k.block.String()), demonstration, textValue(k.terminal), knownText(k.currency),
-			intValue(p.claims), {Kind: KindMoney, Known: true, Int: int64(p.amount), Currency: k.currency}, intValue(p.conflicts), conflicted}
-		r.Rows = append(r.Rows, row)
-		section := [2]string{k.currency, demonstration.Text}
-		sections[section] = append(sections[section], row)
 	}
-	r.totalPayouts(sections)
+	r.addTotals("claims", "amount", "reversed", "reversed_amount", "conflicts", "conflict_amount")
+	return nil
 }
 
-// totalPayouts makes a row of totals for each section and names the one currency, if there is one.
-func (r *Report) totalPayouts(sections map[[2]string][][]Value) {
-	currencies := map[string]bool{}
-	for _, section := range slices.SortedFunc(maps.Keys(sections), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
-		row := totalRow(r.Columns, sections[section], "claims", "amount", "conflicts", "conflict_amount")
-		for i, c := range r.Columns {
-			switch c.Key {
-			case "currency":
-				row[i] = knownText(section[0])
-			case "demonstration":
-				row[i] = knownText(section[1])
-			}
-		}
-		r.Totals = append(r.Totals, row)
-		currencies[section[0]] = true
+// row writes a key and its sums in the order of payoutColumns.
+func (g *gathering) row(k payoutKey) []Value {
+	var row []Value
+	f := g.filter
+	if f.by("day") {
+		row = append(row, dayValue(k.day))
 	}
-	if len(currencies) != 1 {
-		return
+	if f.by("block") {
+		row = append(row, blockOf(g.blocks, k.block)[:4]...)
+	} else if f.by("game") {
+		row = append(row, knownText(k.game))
 	}
-	for i := range r.Columns {
-		if r.Columns[i].Kind == KindMoney {
-			r.Columns[i].Currency = slices.Collect(maps.Keys(currencies))[0]
-		}
+	row = append(row, knownText(k.demonstration))
+	if f.by("shop") {
+		row = append(row, knownText(k.shop))
 	}
+	if f.by("terminal") {
+		row = append(row, textValue(k.terminal))
+	}
+	p := g.sums[k]
+	conflicted := Value{Kind: KindMoney, Known: !p.bad, Currency: k.currency}
+	if !p.bad {
+		conflicted.Int = int64(p.conflictAmount)
+	}
+	return append(row, knownText(k.currency), intValue(p.claims), moneyValue(int64(p.amount), k.currency),
+		intValue(p.reversed), moneyValue(int64(p.reversedAmount), k.currency), intValue(p.conflicts), conflicted)
 }

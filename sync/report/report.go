@@ -1,8 +1,9 @@
-// Package report is what operations read out of central's store: how the terminals are
-// (Sync) and what was paid (Payouts). A Report is numbers with their meaning; the same
-// Report is written as a table, JSON, CSV or a page, so that all of them agree. It reads
-// the tables of sync/central/schema and never writes to them, and it takes nothing that
-// a terminal told for text without control characters. Start at Sync and Payouts.
+// Package report is what operations read out of central's store: how the terminals are,
+// what was paid, what is owed, left to win, delivered, in conflict, refused, away, and what
+// looks like fraud. A Report is numbers with their meaning; the same Report is written as
+// a table, JSON, CSV, a workbook or a page, so that all of them agree. It reads the tables
+// of sync/central/schema and never writes to them, and it takes nothing that a terminal
+// told for text without control characters. Start at Kinds and Make.
 package report
 
 import (
@@ -10,11 +11,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // a server without zone files still knows when a day begins in Paris
 
+	"grattoir/validate"
 	"grattoir/validate/money"
 )
 
@@ -51,6 +54,8 @@ const (
 	KindMoney    Kind = "money"    // minor units of a currency
 	KindTime     Kind = "time"     // an instant
 	KindDuration Kind = "duration" // milliseconds, negative too
+	KindDay      Kind = "day"      // a day of the calendar, as Day.String writes it
+	KindDecimal  Kind = "decimal"  // thousandths: shares, expectations, scores
 )
 
 // Column is one column of a report. Keys never change: scripts read them.
@@ -67,8 +72,8 @@ type Column struct {
 type Value struct {
 	Kind     Kind
 	Known    bool
-	Text     string    // KindText
-	Int      int64     // KindInt; KindMoney in minor units; KindDuration in milliseconds
+	Text     string    // KindText, KindDay
+	Int      int64     // KindInt; KindMoney in minor units; KindDuration in milliseconds; KindDecimal in thousandths
 	Time     time.Time // KindTime
 	Currency string    // KindMoney, ISO 4217
 	// Holes counts, in a total, the unknown cells that it leaves out.
@@ -84,7 +89,7 @@ type Part struct {
 
 // Report is a finished report.
 type Report struct {
-	Name    string // "sync" or "payouts"
+	Name    string // one of Kinds
 	Title   Text
 	Filter  Filter
 	Made    time.Time      // the clock that ages are counted from
@@ -95,11 +100,17 @@ type Report struct {
 	Parts   []Part    // the rows by state; nil where rows have none
 }
 
-// Filter chooses rows. The zero Filter chooses all of them.
+// Filter chooses rows. The zero Filter chooses all of them. Each kind of report takes
+// those fields that mean something to it, and refuses the others; see Kinds.
 type Filter struct {
-	Terminal string // name of a terminal that central knows
-	Game     string // slug of a game of which a block was published; Payouts only
-	From, To Day    // first and last day, both included; Payouts only
+	Terminal string           // name of a terminal that central knows
+	Shop     string           // a shop: all its terminals
+	Region   string           // a region: all its terminals
+	Game     string           // slug of a game of which a block was published
+	Block    validate.BlockID // a published block; zero for all
+	From, To Day              // first and last day, both included
+	// By says what the rows are about, as words joined by commas; "" is the kind's own.
+	By string
 	// Zone says when a day begins, and is that of times for people; nil is Paris.
 	Zone *time.Location
 }
@@ -135,6 +146,9 @@ func (d Day) String() string {
 	}
 	return fmt.Sprintf("%04d-%02d-%02d", d.Year, int(d.Month), d.Day)
 }
+
+// number orders days; that of no day is the lowest.
+func (d Day) number() int { return (d.Year*100+int(d.Month))*100 + d.Day }
 
 // begin is the first instant of the day that many days later.
 func (d Day) begin(zone *time.Location, later int) time.Time {
@@ -189,33 +203,23 @@ func each(ctx context.Context, tx *sql.Tx, query string, args []any, scan func(*
 	return rows.Err()
 }
 
-// knowTerminal refuses a filter for a terminal that does not exist: an empty report
-// would say that all is well with it.
-func knowTerminal(ctx context.Context, tx *sql.Tx, name string) error {
-	if name == "" {
-		return nil
-	}
-	var n int
-	if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM terminals WHERE name = $1", name).Scan(&n); err != nil {
-		return err
-	}
-	if n == 0 {
-		return fmt.Errorf("%w: terminal %.80q is not known: central terminal list has the names", ErrFilter, name)
-	}
-	return nil
-}
-
 // conditions are joined with AND.
 type conditions struct {
 	text []string
 	args []any
 }
 
-// and adds a condition on one value, which stands in it as %d: SQLite and PostgreSQL
-// both read $1, $2 and so on.
+// and adds a condition on one value, which stands in it as %d, or %[1]d where it stands
+// there twice: SQLite and PostgreSQL both read $1, $2 and so on.
 func (c *conditions) and(text string, value any) {
 	c.args = append(c.args, value)
 	c.text = append(c.text, fmt.Sprintf(text, len(c.args)))
+}
+
+// arg gives a value a place in a condition that is written out.
+func (c *conditions) arg(value any) string {
+	c.args = append(c.args, value)
+	return fmt.Sprintf("$%d", len(c.args))
 }
 
 // where joins them, and those that need no value.
@@ -235,6 +239,17 @@ func timeValue(t time.Time) Value { return Value{Kind: KindTime, Known: true, Ti
 
 func durationValue(d time.Duration) Value {
 	return Value{Kind: KindDuration, Known: true, Int: d.Milliseconds()}
+}
+
+func dayValue(d Day) Value { return Value{Kind: KindDay, Known: !d.IsZero(), Text: d.String()} }
+
+// decimalValue rounds to thousandths.
+func decimalValue(f float64) Value {
+	return Value{Kind: KindDecimal, Known: !math.IsNaN(f) && math.Abs(f) < 1e12, Int: int64(math.Round(f * 1000))}
+}
+
+func moneyValue(a int64, currency string) Value {
+	return Value{Kind: KindMoney, Known: true, Int: a, Currency: currency}
 }
 
 func unknown(kind Kind) Value { return Value{Kind: kind} }

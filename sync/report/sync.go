@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -26,7 +27,7 @@ const (
 )
 
 const (
-	ContactWithin = 10 * time.Minute // terminals say hello every few minutes
+	ContactWithin = wire.SilentAfter
 	LateAfter     = 24 * time.Hour
 )
 
@@ -63,33 +64,27 @@ func syncColumns() []Column {
 		{Key: "program", Kind: KindText, Title: Text{"programme", "program"}},
 		{Key: "reason", Kind: KindText, Title: Text{"motif de suspension", "why suspended"}},
 		{Key: "frozen", Kind: KindText, Title: Text{"gelé (une personne doit voir)", "frozen (a person must look)"}},
+		{Key: "shop", Kind: KindText, Title: Text{"point de vente", "shop"}},
+		{Key: "region", Kind: KindText, Title: Text{"région", "region"}},
 	}
+}
+
+func aboutSync() About {
+	return About{Name: "sync", Title: Text{"Synchronisation des terminaux", "Synchronisation of the terminals"}, Filters: []string{"terminal", "shop", "region"},
+		What: Text{"L'état de chaque terminal, ce qu'il n'a pas encore transmis et son retard sur ce qui est publié. Les états sont une partition.",
+			"Each terminal's state, what it has not sent yet, and how far behind it is with what was published. The states are a partition."},
+		columns: func(Filter) []Column { return syncColumns() }, parts: states, read: (*Report).readSync}
 }
 
 // Sync reports each terminal's state, what it has not sent yet, and how far behind it
 // is with what central published. What a terminal told at its last hello is unknown
-// until it said hello once. Rows come in the order of states, then by name. The only
-// filter is the terminal.
+// until it said hello once. Rows come in the order of states, then by name.
 func Sync(ctx context.Context, db *sql.DB, f Filter, now time.Time) (Report, error) {
-	f, err := f.located()
-	if err != nil {
-		return Report{}, err
-	}
-	if f.Game != "" || !f.From.IsZero() || !f.To.IsZero() {
-		return Report{}, fmt.Errorf("%w: the sync report tells how terminals are now: it can be filtered by terminal, not by game or day", ErrFilter)
-	}
-	r := Report{Name: "sync", Title: Text{"Synchronisation des terminaux", "Synchronisation of the terminals"}, Filter: f, Made: now, Zone: f.Zone, Columns: syncColumns(), Parts: states()}
-	if err := reading(ctx, db, func(tx *sql.Tx) error { return r.readSync(ctx, tx) }); err != nil {
-		return Report{}, fmt.Errorf("report sync: %w", err)
-	}
-	return r, nil
+	return aboutSync().make(ctx, db, f, now)
 }
 
 func (r *Report) readSync(ctx context.Context, tx *sql.Tx) error {
-	if err := knowTerminal(ctx, tx, r.Filter.Terminal); err != nil {
-		return err
-	}
-	list, err := readTerminals(ctx, tx, r.Filter.Terminal)
+	list, err := readTerminals(ctx, tx, r.Filter)
 	if err != nil {
 		return err
 	}
@@ -117,25 +112,24 @@ func (r *Report) readSync(ctx context.Context, tx *sql.Tx) error {
 // terminal is a row of the table terminals.
 type terminal struct {
 	name, state, reason, program, faults string
-	frozen                               string    // wire.Stop
+	frozen                               string // wire.Stop
+	shop, region                         string
 	contact, certificate                 time.Time // zero for none
 	head, acked                          validate.EntryNumber
 	snapshot, feed, unsent, diskFree     int64
 	skewMS                               sql.NullInt64
 }
 
-func readTerminals(ctx context.Context, tx *sql.Tx, name string) ([]terminal, error) {
+func readTerminals(ctx context.Context, tx *sql.Tx, f Filter) ([]terminal, error) {
 	var c conditions
-	if name != "" {
-		c.and("name = $%d", name)
-	}
+	c.ofTerminals(f, "name")
 	var list []terminal
 	err := each(ctx, tx, `SELECT name, state, reason, frozen, contact, program, head_epoch, head_seq, ack_epoch, ack_seq, snapshot, feed, unsent,
-		skew_ms, disk_free, cert_expires, faults FROM terminals`+c.where()+" ORDER BY name", c.args, func(rows *sql.Rows) error {
+		skew_ms, disk_free, cert_expires, faults, shop, region FROM terminals`+c.where()+" ORDER BY name", c.args, func(rows *sql.Rows) error {
 		var t terminal
 		var contact, certificate string
 		if err := rows.Scan(&t.name, &t.state, &t.reason, &t.frozen, &contact, &t.program, &t.head.Epoch, &t.head.Seq, &t.acked.Epoch, &t.acked.Seq,
-			&t.snapshot, &t.feed, &t.unsent, &t.skewMS, &t.diskFree, &certificate, &t.faults); err != nil {
+			&t.snapshot, &t.feed, &t.unsent, &t.skewMS, &t.diskFree, &certificate, &t.faults, &t.shop, &t.region); err != nil {
 			return err
 		}
 		var err error
@@ -152,14 +146,6 @@ func readTerminals(ctx context.Context, tx *sql.Tx, name string) ([]terminal, er
 		return nil
 	})
 	return list, err
-}
-
-// storedTime reads a time that central itself wrote, zero for "".
-func storedTime(text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	return wire.ParseTime(text)
 }
 
 func (t terminal) stateAt(now time.Time) string {
@@ -207,7 +193,7 @@ func (t terminal) row(now time.Time, p published, conflicts int64) []Value {
 		skew = Value{Kind: KindDuration, Known: true, Int: t.skewMS.Int64}
 	}
 	return []Value{textValue(t.name), textValue(t.stateAt(now)), contact, age, unsent, intValue(conflicts), faults, lag, textValue(t.acked.String()), head,
-		snapshot, snapshotBehind, feed, feedBehind, skew, disk, end, knownText(t.program), knownText(t.reason), knownText(t.frozen)}
+		snapshot, snapshotBehind, feed, feedBehind, skew, disk, end, knownText(t.program), knownText(t.reason), knownText(t.frozen), textValue(cmp.Or(t.shop, t.name)), knownText(t.region)}
 }
 
 // faultList writes the stored list of codes as words; "" is no fault.

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"grattoir/sync/wire"
+	"grattoir/validate"
 	"grattoir/validate/money"
 )
 
@@ -22,25 +23,39 @@ import (
 type Format string
 
 const (
-	Table Format = "table" // for people, in English, in the report's zone
-	JSON  Format = "json"  // for programs; see Report.WriteJSON
-	CSV   Format = "csv"   // for programs; see Report.WriteCSV
+	Table     Format = "table"  // for people, in the report's zone
+	JSON      Format = "json"   // for programs; see Report.WriteJSON
+	CSV       Format = "csv"    // for programs; see Report.WriteCSV
+	CSVFrench Format = "csv-fr" // for a French Excel; see Report.WriteFrenchCSV
+	XLSX      Format = "xlsx"   // a workbook; see Report.WriteXLSX
 )
 
-// ErrFormat means a format that is none of Table, JSON and CSV.
+// Formats are the forms there are.
+func Formats() []Format { return []Format{Table, JSON, CSV, CSVFrench, XLSX} }
+
+// ErrFormat means a format that is none of Formats.
 var ErrFormat = errors.New("format")
 
-// Write writes the report in a format.
-func (r Report) Write(w io.Writer, f Format) error {
+// Write writes the report in a format, with words for people in English where the format
+// leaves a choice.
+func (r Report) Write(w io.Writer, f Format) error { return r.WriteIn(w, f, money.English) }
+
+// WriteIn is Write in a language: it is the table's and the workbook's. A French CSV is
+// French, and JSON and CSV have the same keys in every language.
+func (r Report) WriteIn(w io.Writer, f Format, lang money.Language) error {
 	switch f {
 	case Table:
-		return r.WriteTable(w, money.English)
+		return r.WriteTable(w, lang)
 	case JSON:
 		return r.WriteJSON(w)
 	case CSV:
 		return r.WriteCSV(w)
+	case CSVFrench:
+		return r.WriteFrenchCSV(w)
+	case XLSX:
+		return r.WriteXLSX(w, lang)
 	}
-	return fmt.Errorf("%w %.40q: want table, json or csv", ErrFormat, string(f))
+	return fmt.Errorf("%w %.40q: want table, json, csv, csv-fr or xlsx", ErrFormat, string(f))
 }
 
 // WriteCSV writes the rows, without totals, after RFC 4180: comma, CRLF, a header of the
@@ -75,10 +90,11 @@ func (v Value) csv() string {
 	}
 	switch v.Kind {
 	case KindText:
-		if v.Text != "" && strings.ContainsRune("=+-@\t\r", rune(v.Text[0])) {
-			return "'" + v.Text
-		}
+		return harmless(v.Text)
+	case KindDay:
 		return v.Text
+	case KindDecimal:
+		return decimalText(v.Int, ".")
 	case KindMoney:
 		return money.Text(money.Amount(v.Int), v.Currency, money.English, money.Plain)
 	case KindTime:
@@ -87,6 +103,24 @@ func (v Value) csv() string {
 		return strconv.FormatFloat(float64(v.Int)/1000, 'f', 3, 64)
 	}
 	return strconv.FormatInt(v.Int, 10)
+}
+
+// harmless puts an apostrophe before a text that a spreadsheet would take for a formula
+// (OWASP, "CSV injection"): what a terminal or a clerk told must not run on a desk.
+func harmless(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}
+
+// decimalText writes thousandths with three places.
+func decimalText(thousandths int64, point string) string {
+	sign := ""
+	if thousandths < 0 {
+		sign, thousandths = "-", -thousandths
+	}
+	return fmt.Sprintf("%s%d%s%03d", sign, thousandths/1000, point, thousandths%1000)
 }
 
 // WriteJSON writes name, titles, filter, clock, columns, rows, totals and parts. Rows are
@@ -171,8 +205,10 @@ func (v Value) json() []byte {
 	switch {
 	case !v.Known:
 		return []byte("null")
-	case v.Kind == KindText:
+	case v.Kind == KindText, v.Kind == KindDay:
 		return quoted(v.Text)
+	case v.Kind == KindDecimal:
+		return []byte(decimalText(v.Int, "."))
 	case v.Kind == KindTime:
 		return quoted(wire.FormatTime(v.Time))
 	}
@@ -189,7 +225,10 @@ func quoted(s string) []byte {
 // pages give them.
 func (f Filter) set() map[string]string {
 	fields := map[string]string{}
-	for key, text := range map[string]string{"terminal": f.Terminal, "game": f.Game, "from": f.From.String(), "to": f.To.String()} {
+	if f.Block != (validate.BlockID{}) {
+		fields["block"] = f.Block.String()
+	}
+	for key, text := range map[string]string{"terminal": f.Terminal, "shop": f.Shop, "region": f.Region, "game": f.Game, "from": f.From.String(), "to": f.To.String(), "by": f.By} {
 		if text != "" {
 			fields[key] = text
 		}
@@ -238,7 +277,7 @@ func (r Report) WriteTable(w io.Writer, lang money.Language) error {
 func (r Report) filterWords() string {
 	var b strings.Builder
 	set := r.Filter.set()
-	for _, key := range []string{"terminal", "game", "from", "to"} {
+	for _, key := range []string{"terminal", "shop", "region", "game", "block", "from", "to", "by"} {
 		if text, ok := set[key]; ok {
 			fmt.Fprintf(&b, ", %s %s", key, clean(text))
 		}
@@ -307,7 +346,7 @@ func wrap(title string, width int) []string {
 }
 
 func align(cells []string, kind Kind) []string {
-	if kind == KindText || kind == KindTime {
+	if kind == KindText || kind == KindTime || kind == KindDay {
 		return cells
 	}
 	width := 0
@@ -327,8 +366,10 @@ func (r Report) Words(v Value, lang money.Language, m money.Medium) string {
 	text := "-"
 	if v.Known {
 		switch v.Kind {
-		case KindText:
+		case KindText, KindDay:
 			text = clean(v.Text)
+		case KindDecimal:
+			text = decimalText(v.Int, map[money.Language]string{money.French: ",", money.English: "."}[lang])
 		case KindInt:
 			text = strconv.FormatInt(v.Int, 10)
 		case KindMoney:

@@ -141,6 +141,10 @@ func (p *paper) IntentsChanged() <-chan struct{}                         { retur
 func (p *paper) OwnPacks(context.Context) ([]wire.PackItem, error)       { return nil, nil }
 func (p *paper) SignedTime(context.Context) (time.Time, error)           { return time.Time{}, nil }
 
+func (p *paper) Standing(context.Context, wire.Position, int64) (wire.Standing, error) {
+	return wire.Standing{}, nil
+}
+
 func (p *paper) HoldsWaiting(context.Context, int) ([]wire.HoldAck, wire.Position, error) {
 	return nil, wire.Position{}, nil
 }

@@ -36,6 +36,8 @@ type Policy struct {
 	AllowanceMoney    money.Amount // the same in money; 0 = no bound of its own
 	BookedRisk        money.Amount // a prize of a silent owner's pack is paid at central's risk up to this; 0 = never
 	BookedRiskParty   string       // who bears the loss when it was paid twice; "" with BookedRisk 0
+	CommissionSale    int          // what a shop keeps of the sale price of a settled pack, in hundredths of a percent
+	CommissionPaid    int          // what it gets for the prizes it paid, in hundredths of a percent of them
 	unlimited         bool
 }
 
@@ -71,6 +73,12 @@ func (p Policy) Validate() error {
 	need(p.BookedRisk <= p.ShopLimit, "booked_risk_minor = %d: no shop pays above shop_limit_minor = %d", p.BookedRisk, p.ShopLimit)
 	need((p.BookedRisk > 0) == (p.BookedRiskParty != ""), "booked_risk_party = %.80q: name who bears the loss of a booked risk, and only then", p.BookedRiskParty)
 	need(p.BookedRiskParty == "" || isParty(p.BookedRiskParty), "booked_risk_party = %.80q: want 1 to %d bytes on one line", p.BookedRiskParty, maxParty)
+	for _, rate := range []struct {
+		name  string
+		parts int
+	}{{"commission_sale", p.CommissionSale}, {"commission_paid", p.CommissionPaid}} {
+		need(rate.parts >= 0 && rate.parts <= WholeRate, "%s = %d: want hundredths of a percent, 0 to %d", rate.name, rate.parts, WholeRate)
+	}
 	need(p.ClaimDays >= 1 && p.ClaimDays <= 3650, "claim_days = %d: want 1 to 3650", p.ClaimDays)
 	return errors.Join(errs...)
 }
@@ -115,6 +123,9 @@ func isParty(s string) bool {
 	}
 	return s != "-" && len(s) <= maxParty && strings.TrimSpace(s) == s
 }
+
+// WholeRate is 100 percent, in the unit of commissions.
+const WholeRate = 10_000
 
 // AboveShopLimit tells whether a prize is for the payment centre.
 func (p Policy) AboveShopLimit(a money.Amount, currency string) bool {

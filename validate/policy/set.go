@@ -55,6 +55,20 @@ func (s *Set) Accept(p Policy) error {
 	return nil
 }
 
+// Withdraw takes an accepted policy back: it never holds again. Where it was what holds with
+// no trusted time, the newest version left takes its place. A version that is not here
+// changes nothing.
+func (s *Set) Withdraw(version string) {
+	s.list = slices.DeleteFunc(s.list, func(p Policy) bool { return p.Version == version })
+	switch {
+	case s.held.err != nil || s.held.policy.Version != version:
+	case len(s.list) == 0:
+		s.held = answer{err: ErrNone}
+	default:
+		s.held = answer{policy: s.list[len(s.list)-1]}
+	}
+}
+
 // List gives the policies, oldest version first.
 func (s *Set) List() []Policy { return slices.Clone(s.list) }
 

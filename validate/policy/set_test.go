@@ -280,3 +280,31 @@ func TestStartWithoutTheTimeGoesOnAsTheLastRunEnded(t *testing.T) {
 		}
 	}
 }
+
+// TestWithdrawnPolicyNeverHoldsAgain, also where nobody vouches for the time.
+func TestWithdrawnPolicyNeverHoldsAgain(t *testing.T) {
+	var s Set
+	for _, v := range []string{"2026-1", "2026-2"} {
+		if err := s.Accept(dated(t, v, "2026-01-01", "")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, when := range []time.Time{day(t, "2026-06-01"), {}} {
+		if p, err := s.InForce(when); err != nil || p.Version != "2026-2" {
+			t.Fatalf("%s %v", p.Version, err)
+		}
+	}
+	s.Withdraw("2026-9")
+	s.Withdraw("2026-2")
+	for _, when := range []time.Time{{}, day(t, "2026-06-01")} {
+		if p, err := s.InForce(when); err != nil || p.Version != "2026-1" {
+			t.Errorf("at %v: %s %v", when, p.Version, err)
+		}
+	}
+	s.Withdraw("2026-1")
+	for _, when := range []time.Time{{}, day(t, "2026-06-01")} {
+		if p, err := s.InForce(when); !errors.Is(err, ErrNone) {
+			t.Errorf("at %v: %s %v", when, p.Version, err)
+		}
+	}
+}

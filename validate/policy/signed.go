@@ -11,7 +11,12 @@ import (
 // MaxText bounds a signed policy, its signatures included, in bytes.
 const MaxText = 16 << 10
 
-const firstLine = "grattoir policy v1"
+// A policy that names commissions is of the second version: programs that know the first
+// one alone refuse it, rather than settle without them.
+const (
+	firstLine  = "grattoir policy v1"
+	secondLine = "grattoir policy v2"
+)
 
 // Text is the canonical text that is signed: one key and value a line, in this order.
 // Amounts are in minor units; "-" is no last day and nobody. It says what Parse reads for
@@ -19,7 +24,12 @@ const firstLine = "grattoir policy v1"
 func (p Policy) Text() string {
 	var b strings.Builder
 	line := func(key string, value any) { fmt.Fprintf(&b, "%s %v\n", key, value) }
-	b.WriteString(firstLine + "\n")
+	rates := p.CommissionSale != 0 || p.CommissionPaid != 0
+	if rates {
+		b.WriteString(secondLine + "\n")
+	} else {
+		b.WriteString(firstLine + "\n")
+	}
 	line("version", p.Version)
 	line("valid-from", p.ValidFrom)
 	line("valid-to", orNone(p.ValidTo.String(), p.ValidTo.IsZero()))
@@ -35,6 +45,10 @@ func (p Policy) Text() string {
 	line("allowance", int64(p.AllowanceMoney))
 	line("booked-risk", int64(p.BookedRisk))
 	line("booked-risk-party", orNone(p.BookedRiskParty, p.BookedRiskParty == ""))
+	if rates {
+		line("commission-sale", p.CommissionSale)
+		line("commission-paid", p.CommissionPaid)
+	}
 	return b.String()
 }
 
@@ -52,8 +66,9 @@ func Parse(text string) (Policy, error) {
 		return Policy{}, fmt.Errorf("policy: %d bytes, at most %d: this is another kind of file", len(text), MaxText)
 	}
 	r := reader{lines: strings.Split(text, "\n")}
-	if got := r.next(); got != firstLine {
-		return Policy{}, fmt.Errorf("policy line 1: want %q, found %.60q: another kind of file, or of a newer program", firstLine, got)
+	first := r.next()
+	if first != firstLine && first != secondLine {
+		return Policy{}, fmt.Errorf("policy line 1: want %q, found %.60q: another kind of file, or of a newer program", firstLine, first)
 	}
 	var p Policy
 	p.Version = r.value("version")
@@ -73,6 +88,9 @@ func Parse(text string) (Policy, error) {
 	p.BookedRisk = money.Amount(r.number("booked-risk"))
 	if party := r.value("booked-risk-party"); party != "-" {
 		p.BookedRiskParty = party
+	}
+	if first == secondLine {
+		p.CommissionSale, p.CommissionPaid = int(r.number("commission-sale")), int(r.number("commission-paid"))
 	}
 	if r.err != nil {
 		return Policy{}, r.err

@@ -56,6 +56,26 @@ func TestTextIsThePublishedOne(t *testing.T) {
 	}
 }
 
+// TestTextOfVersion2NamesCommissions: a policy without any is written as the first version
+// wrote it, and nothing else is.
+func TestTextOfVersion2NamesCommissions(t *testing.T) {
+	rated := example()
+	rated.CommissionSale, rated.CommissionPaid = 500, 100
+	want := strings.Replace(exampleText, "policy v1", "policy v2", 1) + "commission-sale 500\ncommission-paid 100\n"
+	if got := rated.Text(); got != want {
+		t.Errorf("%s", got)
+	}
+	if p, err := Parse(want); err != nil || p != rated {
+		t.Errorf("%+v %v", p, err)
+	}
+	for _, text := range []string{exampleText + "commission-sale 500\ncommission-paid 100\n", strings.NewReplacer("-sale 500", "-sale 0", "-paid 100", "-paid 0").Replace(want),
+		strings.Replace(want, "-sale 500", "-sale 10001", 1), strings.Replace(want, "commission-paid 100\n", "", 1)} {
+		if p, err := Parse(text); err == nil {
+			t.Errorf("taken as %+v:\n%s", p, text)
+		}
+	}
+}
+
 // TestTextCarriesEveryField changes each field of a policy: none may be left out of what
 // is signed.
 func TestTextCarriesEveryField(t *testing.T) {
@@ -141,6 +161,9 @@ func drawPolicy(t *rapid.T) Policy {
 		ShopLimit: max(1, amount("shop limit")), ConfirmCashPrize: amount("cash prize"), ConfirmCashTotal: amount("cash total"),
 		IdentityPrize: amount("identity prize"), IdentityTotalOver: amount("identity total"), WeakLimit: amount("weak"),
 		ClaimDays: rapid.IntRange(1, 3650).Draw(t, "claim days"), AllowanceClaims: int64(amount("allowance claims")), AllowanceMoney: amount("allowance")}
+	if rapid.Bool().Draw(t, "rates") {
+		p.CommissionSale, p.CommissionPaid = rapid.IntRange(0, WholeRate).Draw(t, "sale"), rapid.IntRange(0, WholeRate).Draw(t, "paid")
+	}
 	if rapid.Bool().Draw(t, "ends") {
 		p.ValidTo = p.ValidFrom.Add(rapid.IntRange(0, 1000).Draw(t, "days"))
 	}

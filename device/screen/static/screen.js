@@ -9,6 +9,8 @@
   const silenceAfter = Number(body.dataset.silence); // ms without a sign of life
   const guard = Number(body.dataset.guard); // ms after a new view in which presses were meant for the old one
   const parts = ["bar", "say", "act", "line"];
+  const written = {}; // each part as the server wrote it: what is typed stands in the page besides
+  for (const id of parts) written[id] = document.getElementById(id)?.innerHTML;
 
   let source; // the one EventSource
   let timer; // runs out when the terminal is silent
@@ -70,7 +72,8 @@
     const now = document.getElementById("screen");
     if (!next || Number(next.dataset.seq) < Number(now.dataset.seq)) return;
     if (next.dataset.key !== now.dataset.key) shownAt = performance.now();
-    const focused = next.dataset.key === now.dataset.key && document.activeElement ? document.activeElement.id : "";
+    const same = next.dataset.key === now.dataset.key;
+    const focused = same && document.activeElement ? document.activeElement.id : "";
     now.className = next.className;
     now.dataset.seq = next.dataset.seq;
     now.dataset.key = next.dataset.key;
@@ -79,7 +82,9 @@
       const to = now.querySelector("#" + id);
       if (!from || !to) continue;
       to.className = from.className;
-      if (to.innerHTML !== from.innerHTML) to.innerHTML = from.innerHTML;
+      if (written[id] === from.innerHTML) continue;
+      written[id] = from.innerHTML;
+      to.innerHTML = from.innerHTML;
     }
     const again = focused && document.getElementById(focused);
     if (again && again !== document.activeElement) again.focus();
@@ -111,6 +116,31 @@
     }
   }
 
+  // type takes a key of the keypad. The digits stand in the form until they are entered,
+  // and what is shown of them are dots where they are secret.
+  function type(key) {
+    const pad = document.getElementById("keypad");
+    if (!pad) return;
+    const field = pad.elements.digits;
+    if (key === "back") field.value = field.value.slice(0, -1);
+    else if (field.value.length < Number(pad.dataset.max)) field.value += key;
+    let text = field.value;
+    if (pad.dataset.secret === "true") {
+      text = "●".repeat(text.length);
+    } else if (pad.dataset.point) {
+      const all = text.padStart(3, "0");
+      text = text && all.slice(0, -2) + pad.dataset.point + all.slice(-2);
+    } else if (Number(pad.dataset.groups)) {
+      text = text.replace(new RegExp("(\\d{" + pad.dataset.groups + "})(?=\\d)", "g"), "$1 ");
+    }
+    document.getElementById("typed").textContent = text;
+  }
+
+  document.addEventListener("click", (event) => {
+    const key = event.target.closest("[data-digit]");
+    if (key) type(key.dataset.digit);
+  });
+
   document.addEventListener("submit", (event) => {
     const early = performance.now() - shownAt < guard;
     if (busy || silent || early) {
@@ -125,6 +155,14 @@
   // A key held down is one press.
   document.addEventListener("keydown", (event) => {
     if (event.repeat && (event.key === "Enter" || event.key === " ")) event.preventDefault();
+    const pad = document.getElementById("keypad");
+    if (!pad || event.ctrlKey || event.altKey || event.metaKey) return;
+    if (/^[0-9]$/.test(event.key)) type(event.key);
+    else if (event.key === "Backspace") type("back");
+    else if (event.key === "Enter" && !event.repeat && !document.activeElement.matches("button:not([data-digit])")) {
+      event.preventDefault(); // a digit that was just tapped has the focus, and is not meant again
+      pad.requestSubmit();
+    }
   });
 
   alive();

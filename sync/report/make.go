@@ -1,0 +1,267 @@
+package report
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"grattoir/sync/wire"
+	"grattoir/validate"
+)
+
+// About is what there is to know of a kind of report before one is made.
+type About struct {
+	Name  string
+	Title Text
+	What  Text // what its numbers mean, in a few sentences
+	// Filters are the fields of a Filter that it takes, by the names that commands and
+	// pages give them: terminal, shop, region, game, block, from, to.
+	Filters []string
+	// By are the words that Filter.By may join, with the kind's own choice first; nil where
+	// the rows are always about the same.
+	By []string
+
+	columns func(Filter) []Column
+	read    func(*Report, context.Context, *sql.Tx) error
+	parts   func() []Part
+	// many: By may join several words, in the order of By.
+	many bool
+}
+
+// Kinds are the reports there are, in the order in which people want them.
+func Kinds() []About {
+	return []About{aboutSync(), aboutSettlement(), aboutPayouts(), aboutPrizes(), aboutLiability(), aboutInventory(), aboutConflicts(), aboutRefusals(), aboutSignals(), aboutOutages()}
+}
+
+// KindOf gives a kind by its name.
+func KindOf(name string) (About, bool) {
+	for _, a := range Kinds() {
+		if a.Name == name {
+			return a, true
+		}
+	}
+	return About{}, false
+}
+
+// Make makes a report of a kind out of one consistent state of the store. Now is the clock
+// that ages are counted from. The errors include ErrFilter and ErrTooLarge.
+func Make(ctx context.Context, db *sql.DB, name string, f Filter, now time.Time) (Report, error) {
+	a, ok := KindOf(name)
+	if !ok {
+		return Report{}, fmt.Errorf("%w: there is no report %.40q", ErrFilter, name)
+	}
+	return a.make(ctx, db, f, now)
+}
+
+func (a About) make(ctx context.Context, db *sql.DB, f Filter, now time.Time) (Report, error) {
+	var r Report
+	err := reading(ctx, db, func(tx *sql.Tx) (err error) {
+		r, err = a.within(ctx, tx, f, now)
+		return err
+	})
+	return r, err
+}
+
+// within makes a report out of what a transaction sees.
+func (a About) within(ctx context.Context, tx *sql.Tx, f Filter, now time.Time) (Report, error) {
+	f, err := f.located()
+	if err == nil {
+		f, err = a.takes(f)
+	}
+	if err != nil {
+		return Report{}, err
+	}
+	r := Report{Name: a.Name, Title: a.Title, Filter: f, Made: now, Zone: f.Zone, Columns: a.columns(f)}
+	if a.parts != nil {
+		r.Parts = a.parts()
+	}
+	if err = f.known(ctx, tx); err == nil {
+		err = a.read(&r, ctx, tx)
+	}
+	if err != nil {
+		return Report{}, fmt.Errorf("report %s: %w", a.Name, err)
+	}
+	return r, nil
+}
+
+// takes refuses what the kind cannot follow, and puts the words of By into its order.
+func (a About) takes(f Filter) (Filter, error) {
+	for name := range f.set() {
+		if name != "by" && !slices.Contains(a.Filters, name) {
+			return f, fmt.Errorf("%w: the %s report can be filtered by %s, not by %s", ErrFilter, a.Name, strings.Join(a.Filters, ", "), name)
+		}
+	}
+	if f.By == "" {
+		return f, nil
+	}
+	words := strings.Split(f.By, ",")
+	var ordered []string
+	for _, word := range a.By {
+		if slices.Contains(words, word) {
+			ordered = append(ordered, word)
+		}
+	}
+	if len(ordered) != len(words) || len(words) > 1 && !a.many {
+		want := "its rows are always about the same"
+		if a.By != nil {
+			want = "want of " + strings.Join(a.By, ", ")
+		}
+		return f, fmt.Errorf("%w: the %s report by %.60q: %s", ErrFilter, a.Name, f.By, want)
+	}
+	f.By = strings.Join(ordered, ",")
+	return f, nil
+}
+
+// by tells whether the rows are told apart by a word.
+func (f Filter) by(word string) bool { return slices.Contains(strings.Split(f.By, ","), word) }
+
+// shopIs is the condition on terminals for a shop: one that has no shop is one by itself.
+const shopIs = "(shop = $%[1]d OR shop = '' AND name = $%[1]d)"
+
+// known refuses a filter for what does not exist: an empty report would say that all is
+// well with it.
+func (f Filter) known(ctx context.Context, tx *sql.Tx) error {
+	for _, x := range []struct{ name, value, query, hint string }{
+		{"terminal", f.Terminal, "SELECT count(*) FROM terminals WHERE name = $1", "central terminal list has the names"},
+		{"shop", f.Shop, "SELECT count(*) FROM terminals WHERE shop = $1 OR shop = '' AND name = $1", "central terminal list has the shops"},
+		{"region", f.Region, "SELECT count(*) FROM terminals WHERE region = $1", "central terminal list has the regions"},
+	} {
+		if x.value == "" {
+			continue
+		}
+		var n int
+		if err := tx.QueryRowContext(ctx, x.query, x.value).Scan(&n); err != nil {
+			return err
+		}
+		if n == 0 {
+			return fmt.Errorf("%w: %s %.80q is not known: %s", ErrFilter, x.name, x.value, x.hint)
+		}
+	}
+	if f.Game == "" && f.Block == (validate.BlockID{}) {
+		return nil
+	}
+	return f.knownBlocks(ctx, tx)
+}
+
+func (f Filter) knownBlocks(ctx context.Context, tx *sql.Tx) error {
+	var games []string
+	if err := each(ctx, tx, "SELECT DISTINCT game FROM blocks ORDER BY game", nil, func(rows *sql.Rows) error {
+		var game string
+		err := rows.Scan(&game)
+		games = append(games, game)
+		return err
+	}); err != nil {
+		return fmt.Errorf("blocks: %w", err)
+	}
+	if f.Game != "" && !slices.Contains(games, f.Game) {
+		known := "no block is published yet"
+		if len(games) > 0 {
+			known = "published are " + strings.Join(games, ", ")
+		}
+		return fmt.Errorf("%w: game %.80q has no published block: %.400s", ErrFilter, f.Game, known)
+	}
+	if f.Block == (validate.BlockID{}) {
+		return nil
+	}
+	var n int
+	if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM blocks WHERE block_id = $1", f.Block[:]).Scan(&n); err != nil {
+		return err
+	}
+	if n == 0 {
+		return fmt.Errorf("%w: block %v is not published: central block list has the ids", ErrFilter, f.Block)
+	}
+	return nil
+}
+
+// ofTerminals adds the filter's conditions on a column with the names of terminals.
+func (c *conditions) ofTerminals(f Filter, column string) {
+	if f.Terminal != "" {
+		c.and(column+" = $%d", f.Terminal)
+	}
+	if f.Shop != "" {
+		c.and(column+" IN (SELECT name FROM terminals WHERE "+shopIs+")", f.Shop)
+	}
+	if f.Region != "" {
+		c.and(column+" IN (SELECT name FROM terminals WHERE region = $%d)", f.Region)
+	}
+}
+
+// ofBlocks adds the filter's conditions on a column with ids of blocks.
+func (c *conditions) ofBlocks(f Filter, column string) {
+	if f.Block != (validate.BlockID{}) {
+		c.and(column+" = $%d", f.Block[:])
+	}
+	if f.Game != "" {
+		c.and(column+" IN (SELECT block_id FROM blocks WHERE game = $%d)", f.Game)
+	}
+}
+
+// ofDays adds the filter's days on a column of stored times.
+func (c *conditions) ofDays(f Filter, column string) {
+	if !f.From.IsZero() {
+		c.and(column+" >= $%d", wire.FormatTime(f.From.begin(f.Zone, 0)))
+	}
+	if !f.To.IsZero() {
+		c.and(column+" < $%d", wire.FormatTime(f.To.begin(f.Zone, 1)))
+	}
+}
+
+// add appends a row, whose values stand in the order of the columns.
+func (r *Report) add(values ...Value) error {
+	if len(r.Rows) == MaxRows {
+		return fmt.Errorf("%w: more than %d rows: choose fewer days, a shop or a game", ErrTooLarge, MaxRows)
+	}
+	r.Rows = append(r.Rows, values)
+	return nil
+}
+
+// column is the place of a column, which must be there.
+func (r *Report) column(key string) int {
+	return slices.IndexFunc(r.Columns, func(c Column) bool { return c.Key == key })
+}
+
+// addTotals adds a row of totals for each kind of rows that must never be added together:
+// those that differ in currency, or in being a demonstration. A report without such
+// columns has one. The columns of a report of one currency are given it.
+func (r *Report) addTotals(keys ...string) {
+	currency, demonstration := r.column("currency"), r.column("demonstration")
+	sections := map[[2]string][][]Value{}
+	for _, row := range r.Rows {
+		var k [2]string
+		if currency >= 0 {
+			k[0] = row[currency].Text
+		}
+		if demonstration >= 0 {
+			k[1] = row[demonstration].Text
+		}
+		sections[k] = append(sections[k], row)
+	}
+	if currency < 0 && demonstration < 0 && len(r.Rows) == 0 {
+		sections[[2]string{}] = nil
+	}
+	currencies := map[string]bool{}
+	for _, k := range sortedKeys(sections, func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+		row := totalRow(r.Columns, sections[k], keys...)
+		if currency >= 0 {
+			row[currency] = knownText(k[0])
+			currencies[k[0]] = true
+		}
+		if demonstration >= 0 {
+			row[demonstration] = knownText(k[1])
+		}
+		r.Totals = append(r.Totals, row)
+	}
+	if len(currencies) != 1 {
+		return
+	}
+	for i := range r.Columns {
+		if r.Columns[i].Kind == KindMoney {
+			for c := range currencies {
+				r.Columns[i].Currency = c
+			}
+		}
+	}
+}
