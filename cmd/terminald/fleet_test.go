@@ -224,7 +224,6 @@ func (f *fleet) evening() {
 			s.off()
 		}
 		s.shut = false
-		s.shift.Store(0)
 		s.back()
 		s.cutAt.Store("")
 		s.on.printer.Break(nil)
