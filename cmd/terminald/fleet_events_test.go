@@ -355,8 +355,22 @@ func (f *fleet) judge(s *outlet, l *lot, first validate.Verdict, v terminal.View
 	t.foreign++
 	if v.Stage != terminal.Paid {
 		t.referred++
+		t.told = append(t.told, f.whyReferred(s, l, v.Verdict.Reason))
 		t.reasons[v.Verdict.Reason]++
 	}
+}
+
+// whyReferred words how a ticket's owner was when a stranger was sent away.
+func (f *fleet) whyReferred(s *outlet, l *lot, why validate.Reason) string {
+	home := f.owner[l.pack]
+	how := "off"
+	if home.on != nil {
+		how = "on"
+	}
+	if home.gave {
+		how += ", gives its packs up"
+	}
+	return fmt.Sprintf("%s %s, pack %d: %s; owner %s, sold at %s, is %s", time.Now().UTC().Format("15:04:05"), s.name, l.pack, why, home.name, l.at.name, how)
 }
 
 // reversal asks for one of the newest payments to be taken back.

@@ -69,6 +69,7 @@ type truth struct {
 
 	foreign, referred int
 	reasons           map[validate.Reason]int // of those that were referred
+	told              []string                // how each of these came about
 }
 
 type ticketRound struct {

@@ -105,16 +105,13 @@ func openPulse(ctx context.Context, path string) (*pulse, error) {
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	own, ok := stmt.(*sqlite3.SQLiteStmt)
-	if !ok {
-		return nil, errors.Join(fmt.Errorf("a prepared statement is a %T", stmt), conn.Close())
-	}
-	return &pulse{conn: conn, stmt: own}, nil
+	return &pulse{conn: conn, stmt: stmt.(*sqlite3.SQLiteStmt)}, nil
 }
 
 // beat tells whether the version is another than at the last call.
 func (p *pulse) beat() (bool, error) {
-	rows, err := p.stmt.QueryContext(context.Background(), nil) // it reads one number of the file's head
+	// With no context to end it: it reads one number of the file's head.
+	rows, err := p.stmt.QueryContext(context.Background(), nil)
 	if err != nil {
 		return false, fmt.Errorf("data version: %w", err)
 	}
