@@ -20,6 +20,7 @@ import (
 	"grattoir/sync/ledger"
 	"grattoir/sync/uplink"
 	"grattoir/validate"
+	"grattoir/validate/manifest"
 	"grattoir/validate/ticket"
 )
 
@@ -39,6 +40,12 @@ func openLinked(t *testing.T) *linked {
 // openLinkedWith puts so many of the ten packs on sale; all are delivered.
 func openLinkedWith(t *testing.T, active string) *linked {
 	t.Helper()
+	return openLinkedOf(t, 600, tiers, active)
+}
+
+// openLinkedOf has a block of so many tickets and prizes, in packs of 60 that are all delivered.
+func openLinkedOf(t *testing.T, tickets int64, tiers []manifest.Tier, active string) *linked {
+	t.Helper()
 	dir := t.TempDir()
 	l := &linked{program: filepath.Join(dir, "bin-central")}
 	if out, err := exec.Command("go", "build", "-o", l.program, "grattoir/cmd/central").CombinedOutput(); err != nil {
@@ -54,7 +61,7 @@ func openLinkedWith(t *testing.T, active string) *linked {
 		t.Fatal(err)
 	}
 	till := filepath.Join(dir, "till")
-	l.shop = &shop{codes: sealBlock(t, till)}
+	l.shop = &shop{codes: sealTickets(t, till, tickets, tiers)}
 	sealed := filepath.Join(till, "data", "manifests", "b.manifest")
 	l.run(t, nil, "block", "publish", sealed, "--key", filepath.Join(till, "lottery.pub"), "--trust")
 	if err := os.Remove(sealed); err != nil { // it comes over the link
@@ -63,7 +70,7 @@ func openLinkedWith(t *testing.T, active string) *linked {
 	var added struct{ Code string }
 	l.run(t, &added, "terminal", "add", "T-1")
 	l.enrol(t, till, added.Code)
-	l.run(t, nil, "pack", "deliver", "399", "1-10", "--to", "T-1")
+	l.run(t, nil, "pack", "deliver", "399", fmt.Sprintf("1-%d", tickets/60), "--to", "T-1")
 	l.run(t, nil, "pack", "activate", "399", active)
 	config := strings.NewReplacer("keys = [\"lottery.pub\"]\n", "", "stand_alone = true\n", "", "shop.name", "central.url = \""+l.central.URL()+"\"\nshop.name").Replace(shopConfig)
 	if err := os.WriteFile(filepath.Join(till, "terminald.toml"), []byte(config), 0o600); err != nil {

@@ -40,6 +40,7 @@ type counter struct {
 	mu      sync.Mutex
 	steps   []string
 	stepped chan struct{} // closed at the next step
+	looks   []validate.Looked
 }
 
 var noon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
@@ -79,6 +80,7 @@ func (c *counter) restart() {
 	if c.messages != nil {
 		opt.Messages = c.messages
 	}
+	opt.Looked = func(x validate.Looked) { c.looks = append(c.looks, x) }
 	c.Terminal = terminal.New(opt)
 }
 
@@ -160,6 +162,21 @@ func TestCheckCommitsNothing(t *testing.T) {
 	}
 	if n := len(c.ledger.Claims()); n != 0 {
 		t.Fatalf("%d claims after checks", n)
+	}
+}
+
+// TestEachAnswerIsToldOnceWithItsTicket: what central may learn of it, and no secret.
+func TestEachAnswerIsToldOnceWithItsTicket(t *testing.T) {
+	c := newCounter()
+	won := c.ticket(t, 1, 8, 2000)
+	c.check(won)
+	c.Check(context.Background(), terminal.Scan{Text: "1234", Entered: validate.Typed})
+	c.Check(context.Background(), terminal.Scan{Text: won.Digits(), Entered: validate.Typed})
+	key := validate.TicketKey{Block: validate.BlockID{7}, Pack: 123, Number: 1}
+	want := []validate.Looked{{Ticket: key, Reason: validate.Winner, Entered: validate.Scanned, Operator: "marie", At: noon}, {Reason: validate.CodeMisread, Entered: validate.Typed, Operator: "marie", At: noon},
+		{Ticket: key, Reason: validate.Winner, Entered: validate.Typed, Operator: "marie", At: noon}}
+	if !slices.Equal(c.looks, want) {
+		t.Errorf("%+v\nwant %+v", c.looks, want)
 	}
 }
 
@@ -332,6 +349,9 @@ func TestFifthFailedSecretLocksTheTicketForTheRightOneToo(t *testing.T) {
 	}
 	if v := c.check(code); v.Verdict.Reason != validate.TooManyAttempts {
 		t.Fatalf("after five: %s", v.Verdict.Reason)
+	}
+	if list := c.ledger.Reported(); len(list) != 1 || list[0].Reason != validate.TooManyAttempts || list[0].Ticket.Number != code.Number {
+		t.Errorf("central hears of %+v", list)
 	}
 }
 
@@ -651,6 +671,21 @@ func TestPackThatIsNotActiveIsNotPaid(t *testing.T) {
 	}
 	if v = c.pay(t, v); v.Stage == terminal.Paid {
 		t.Fatal("paid")
+	}
+}
+
+// TestCentralHearsOfAStolenTicketThatIsPresented, once.
+func TestCentralHearsOfAStolenTicketThatIsPresented(t *testing.T) {
+	c := newCounter()
+	c.central.Set(func(s *terminal.Standing) { s.Pack = validate.PackStolenNow })
+	code := c.ticket(t, 1, 8, 2000)
+	for range 2 {
+		if v := c.check(code); v.Verdict.Reason != validate.PackStolen {
+			t.Fatalf("%+v", v.Verdict)
+		}
+	}
+	if list := c.ledger.Reported(); len(list) != 1 || list[0].Reason != validate.PackStolen || list[0].Operator != "marie" || list[0].Entered != validate.Scanned {
+		t.Errorf("central hears of %+v", list)
 	}
 }
 

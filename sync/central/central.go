@@ -44,6 +44,9 @@ type Options struct {
 	// BookedRiskMinor is up to which amount central credits a payment that a terminal made
 	// at a booked risk; 0 credits none.
 	BookedRiskMinor int64
+	// Sales says in which games a block's packs are put on sale no more once its last top prize
+	// is paid.
+	Sales SalesRule
 	// Width is how many requests of one kind are worked on at one time, 0 for 64; the others
 	// wait, or are told when to come back.
 	Width int
@@ -196,8 +199,7 @@ func lockSetup(path string) (unlock func() error, err error) {
 func (c *Central) Close() error {
 	c.stop()
 	c.done.Wait()
-	c.feed.close()
-	c.holds.close()
+	c.EndPolls()
 	errs := []error{c.store.close()}
 	c.blocksMu.Lock()
 	defer c.blocksMu.Unlock()

@@ -78,6 +78,17 @@ func (d *device) hear(t testing.TB, after int64) wire.FeedItem {
 // holds answers a hold: paid by an entry of the journal, 0 for none.
 func (d *device) holds(t testing.TB, item wire.FeedItem, paid int64) *wire.Error {
 	t.Helper()
+	var a wire.HoldAnswer
+	e := post(t, d.client, wire.PathHolds, d.gives(t, item, paid), &a)
+	if e == nil && !reflect.DeepEqual(a.Stored, []int64{item.Seq}) {
+		t.Fatalf("stored %v of hold %d", a.Stored, item.Seq)
+	}
+	return e
+}
+
+// gives is the message of it.
+func (d *device) gives(t testing.TB, item wire.FeedItem, paid int64) wire.HoldUpload {
+	t.Helper()
 	ack := wire.HoldAck{Hold: item.Seq, Block: item.Hold.Block, Pack: item.Hold.Pack, Ticket: item.Hold.Ticket}
 	if paid > 0 {
 		ack.Paid, ack.At = validate.EntryNumber{Epoch: d.epoch, Seq: paid}, "2026-11-30T11:59:00.000Z"
@@ -89,12 +100,7 @@ func (d *device) holds(t testing.TB, item wire.FeedItem, paid int64) *wire.Error
 		t.Fatal(err)
 	}
 	u.Signature = base64.StdEncoding.EncodeToString(raw)
-	var a wire.HoldAnswer
-	e := post(t, d.client, wire.PathHolds, u, &a)
-	if e == nil && !reflect.DeepEqual(a.Stored, []int64{item.Seq}) {
-		t.Fatalf("stored %v of hold %d", a.Stored, item.Seq)
-	}
-	return e
+	return u
 }
 
 // two are a pack's owner and another terminal, and a winner of the pack.

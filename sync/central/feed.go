@@ -101,12 +101,13 @@ func (b *bell) open() bool {
 // herald tells long polls of what was added to the feed, here or by another process.
 type herald struct {
 	*bell
+	holds  *bell         // of polls too: rung for a hold, for which somebody waits at a counter
 	nudged chan struct{} // something was added here
 	told   int64         // items up to here were told of; of watchFeed alone
 }
 
 func newHerald(newest int64) *herald {
-	return &herald{bell: newBell(), nudged: make(chan struct{}, 1), told: newest}
+	return &herald{bell: newBell(), holds: newBell(), nudged: make(chan struct{}, 1), told: newest}
 }
 
 // added tells that there is an item of a number, 0 for none.
@@ -122,7 +123,11 @@ func (h *herald) added(newest int64) {
 
 // EndPolls answers the long polls that wait, now and from now on, so that a server can
 // drain its connections before Close.
-func (c *Central) EndPolls() { c.feed.close(); c.holds.close() }
+func (c *Central) EndPolls() {
+	c.feed.holds.close()
+	c.feed.close()
+	c.holds.close()
+}
 
 // watchFeed wakes the polls that new items of the feed concern, and ends the requests of
 // terminals that another process suspended.
@@ -160,16 +165,24 @@ const audiencesAtOnce = 4096
 // in their order, so none is stepped over.
 func (c *Central) proclaim(ctx context.Context) error {
 	for {
-		audiences := map[string]bool{}
+		audiences, holds := map[string]bool{}, map[string]bool{}
 		n, newest := 0, c.feed.told
-		err := eachRow(ctx, c.store.reader(), "SELECT seq, audience FROM feed WHERE seq > $1 ORDER BY seq LIMIT $2", func(row scanner) error {
+		err := eachRow(ctx, c.store.reader(), "SELECT seq, audience, kind FROM feed WHERE seq > $1 ORDER BY seq LIMIT $2", func(row scanner) error {
 			var audience string
-			err := row.Scan(&newest, &audience)
-			n, audiences[audience] = n+1, true
+			var kind wire.FeedKind
+			err := row.Scan(&newest, &audience, &kind)
+			if n++; kind == wire.FeedHold {
+				holds[audience] = true
+			} else {
+				audiences[audience] = true
+			}
 			return err
 		}, c.feed.told, audiencesAtOnce)
 		if err != nil {
 			return err
+		}
+		for name := range holds {
+			c.feed.holds.ring(name)
 		}
 		if audiences[everyone] {
 			c.feed.ringAll()
@@ -213,8 +226,11 @@ func (c *Central) Feed(ctx context.Context, terminal string, after int64, wait t
 	defer timer.Stop()
 	rung, leave := c.feed.listen(terminal) // before looking, so that no item is missed
 	defer leave()
+	asked, leave := c.feed.holds.listen(terminal)
+	defer leave()
+	lane := c.lanes.feed
 	for {
-		items, err := c.feedItems(ctx, terminal, after)
+		items, err := c.feedItems(ctx, lane, terminal, after)
 		if err != nil {
 			return wire.Feed{}, err
 		}
@@ -224,6 +240,9 @@ func (c *Central) Feed(ctx context.Context, terminal string, after int64, wait t
 		}
 		select {
 		case <-rung:
+			lane = c.lanes.feed
+		case <-asked:
+			lane = c.lanes.holds
 		case <-timer.C:
 			return f, nil
 		case <-ctx.Done():
@@ -232,9 +251,9 @@ func (c *Central) Feed(ctx context.Context, terminal string, after int64, wait t
 	}
 }
 
-// feedItems asks the tables, in the feed's lane.
-func (c *Central) feedItems(ctx context.Context, terminal string, after int64) ([]wire.FeedItem, error) {
-	leave, err := c.lanes.feed.enter(ctx, terminal, c.opt.Now)
+// feedItems asks the tables in a lane: the feed's, or for a hold that of the holds.
+func (c *Central) feedItems(ctx context.Context, l *lane, terminal string, after int64) ([]wire.FeedItem, error) {
+	leave, err := l.enter(ctx, terminal, c.opt.Now)
 	if err != nil {
 		return nil, err
 	}

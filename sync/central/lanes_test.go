@@ -204,6 +204,63 @@ func TestFullLaneKeepsNoOtherWaiting(t *testing.T) {
 	}
 }
 
+// TestNoOtherLaneHoldsUpAClaimOrAHold: journal, feed, blocks, hellos and all else are in
+// full swing, their queues full. A terminal asks about another one's ticket, the owner's
+// poll, which waits, hears of it, its answer is taken, and the ticket is paid for.
+func TestNoOtherLaneHoldsUpAClaimOrAHold(t *testing.T) {
+	w := newWorld(t)
+	a, b, won := two(t, w)
+	w.patience = time.Minute
+	heard := make(chan wire.FeedItem, 1)
+	newest := int64(w.count(t, "SELECT max(seq) FROM feed"))
+	go func() { heard <- a.hear(t, newest) }()
+	waitFor(t, func() bool {
+		w.feed.mu.Lock()
+		defer w.feed.mu.Unlock()
+		l := w.lanes.feed
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(w.feed.by[a.name]) == 1 && l.adm.working == 0 // it has looked, and waits
+	})
+	ctx, end := context.WithCancel(t.Context())
+	var waiting sync.WaitGroup
+	for name, l := range map[string]*lane{"journal": w.lanes.journal, "hello": w.lanes.hello, "feed": w.lanes.feed, "files": w.lanes.files, "identities": w.lanes.identities, "enrol": w.lanes.enrol} {
+		l.mu.Lock()
+		l.adm.work = time.Hour // one may wait
+		l.mu.Unlock()
+		for i := range l.adm.width + 1 {
+			waiting.Go(func() {
+				leave, err := l.enter(ctx, strconv.Itoa(i), time.Now)
+				if err == nil {
+					<-ctx.Done()
+					leave()
+				}
+			})
+		}
+		waitFor(t, func() bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return len(l.queue) == 1
+		})
+		if _, err := l.enter(ctx, "one more", time.Now); !errors.As(err, new(*later)) {
+			t.Fatalf("%s is not full: %v", name, err)
+		}
+	}
+	body := b.wanted(t, won, 0xb1, 0)
+	answer := b.asks(t, request(body))
+	select {
+	case item := <-heard:
+		if e := a.holds(t, item, 0); e != nil {
+			t.Fatal(e)
+		}
+	case <-time.After(15 * time.Second):
+		t.Fatal("the owner does not hear of the hold")
+	}
+	wantState(t, <-answer, wire.ClaimApproved, "")
+	end()
+	waiting.Wait()
+}
+
 func (w *world) waiting() int {
 	w.lanes.journal.mu.Lock()
 	defer w.lanes.journal.mu.Unlock()

@@ -199,6 +199,7 @@ type device struct {
 	key      *ecdsa.PrivateKey
 	answer   wire.EnrolAnswer
 	claimKey ledger.ClaimKey
+	sealer   *ledger.Sealer
 	client   *http.Client
 	epoch    int64
 	lines    []string
@@ -256,6 +257,9 @@ func (d *device) connect(t testing.TB) {
 	d.client = d.w.client(&tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: d.key})
 	var err error
 	if d.claimKey, err = ledger.ParseClaimKey(d.answer.ClaimKey); err != nil {
+		t.Fatal(err)
+	}
+	if d.sealer, err = ledger.NewSealer(d.claimKey); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -339,7 +343,7 @@ func (d *device) claim(t testing.TB, l lot) ledger.ClaimBody {
 
 func (d *device) sealed(t testing.TB, c ledger.ClaimBody, secret string) ledger.ClaimBody {
 	t.Helper()
-	raw, err := d.claimKey.Seal(c.Claim, validate.TicketKey{Block: c.Block, Pack: c.Pack, Number: c.Ticket}, c.Round, secret)
+	raw, err := d.sealer.Seal(c.Claim, validate.TicketKey{Block: c.Block, Pack: c.Pack, Number: c.Ticket}, c.Round, secret)
 	if err != nil {
 		t.Fatal(err)
 	}

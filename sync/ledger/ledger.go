@@ -119,6 +119,8 @@ type Ledger struct {
 	inDoubt bool                  // a commit ended in an error: the end of the chain is not known
 	sick    atomic.Pointer[error] // why nothing is paid any more, see seen
 	file    os.FileInfo           // the file that was opened
+
+	looks lookBuffer
 }
 
 // Head is the end of the journal.
@@ -254,7 +256,7 @@ func (l *Ledger) opening(c validate.Claim) ([]byte, error) {
 	if len(c.ID) != 32 || c.Ticket.Block == (validate.BlockID{}) || c.Tier < 1 || c.Amount <= 0 {
 		return nil, fmt.Errorf("claim %q of tier %d and %d minor units: not a whole claim", c.ID, c.Tier, c.Amount)
 	}
-	return l.prepared.take(l.opt.ClaimKey, c)
+	return l.prepared.take(c)
 }
 
 // standing looks for a claim of the same ticket and round. A claim with the same id is

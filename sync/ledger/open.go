@@ -45,6 +45,11 @@ func open(ctx context.Context, opt Options) (*Ledger, error) {
 		return nil, err
 	}
 	l := &Ledger{opt: opt, lock: lock, changed: make(chan struct{}), intents: make(chan struct{})}
+	if !opt.ClaimKey.IsZero() {
+		if l.prepared.sealer, err = NewSealer(opt.ClaimKey); err != nil {
+			return nil, errors.Join(err, lock.release())
+		}
+	}
 	if f, err := os.OpenFile(opt.Path, os.O_CREATE|os.O_RDWR, 0o600); err != nil { // SQLite would let the umask decide
 		return nil, errors.Join(err, lock.release())
 	} else if l.file, err = f.Stat(); err != nil {

@@ -65,7 +65,11 @@ func ParseClaimSecretKey(text string) (ClaimSecretKey, error) {
 	if err != nil {
 		return ClaimSecretKey{}, err
 	}
-	k, err := claimKEM().NewPrivateKey(raw)
+	own, err := ecdh.X25519().NewPrivateKey(raw)
+	if err != nil {
+		return ClaimSecretKey{}, errors.New("claim key: the secret half is damaged")
+	}
+	k, err := hpke.NewDHKEMPrivateKey(&recentShares{key: own, known: map[string][]byte{}})
 	if err != nil {
 		return ClaimSecretKey{}, errors.New("claim key: the secret half is damaged")
 	}
@@ -106,6 +110,8 @@ func (k ClaimKey) Seal(claimID string, t validate.TicketKey, round int, secret s
 
 // prepared are openings that were sealed before their claims are recorded.
 type prepared struct {
+	sealer *Sealer // nil where there is no key to seal to
+
 	mu   sync.Mutex
 	list []sealedOpening // oldest first
 }
@@ -127,10 +133,10 @@ const maxPrepared = 11
 func (l *Ledger) Prepare(c validate.Claim) {
 	o := sealedOpening{c.ID, c.Secret.Secret(), c.Ticket, c.Round, nil}
 	var err error
-	if o.sealed, err = l.opt.ClaimKey.opening(c); err != nil || o.sealed == nil {
+	p := &l.prepared
+	if o.sealed, err = p.sealer.opening(c); err != nil || o.sealed == nil {
 		return // Record will meet the same error, and has somebody to tell
 	}
-	p := &l.prepared
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.list = slices.DeleteFunc(p.list, func(older sealedOpening) bool { return older.id == c.ID })
@@ -141,7 +147,7 @@ func (l *Ledger) Prepare(c validate.Claim) {
 }
 
 // take gives the opening of exactly this claim, sealed now if it was not before.
-func (p *prepared) take(key ClaimKey, c validate.Claim) ([]byte, error) {
+func (p *prepared) take(c validate.Claim) ([]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, o := range p.list {
@@ -150,15 +156,15 @@ func (p *prepared) take(key ClaimKey, c validate.Claim) ([]byte, error) {
 			return o.sealed, nil
 		}
 	}
-	return key.opening(c)
+	return p.sealer.opening(c)
 }
 
 // opening is that of a claim, nil where there is no key to seal it to.
-func (k ClaimKey) opening(c validate.Claim) ([]byte, error) {
-	if k.IsZero() {
+func (s *Sealer) opening(c validate.Claim) ([]byte, error) {
+	if s == nil {
 		return nil, nil
 	}
-	return k.Seal(c.ID, c.Ticket, c.Round, c.Secret.Secret())
+	return s.Seal(c.ID, c.Ticket, c.Round, c.Secret.Secret())
 }
 
 // Open returns the secret of a claim, or an error when it was sealed for another claim or key.

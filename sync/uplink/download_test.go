@@ -235,6 +235,7 @@ func TestCentralWithoutTheDescriptorIsAskedForTheBlockAllTheSame(t *testing.T) {
 // TestAnswerToARangeThatIsAnotherIsNeverInstalled: what servers and caches do to a
 // resumed download in the field, with and without a descriptor.
 func TestAnswerToARangeThatIsAnotherIsNeverInstalled(t *testing.T) {
+	t.Parallel()
 	content := noise(wire.PieceSize + 4096)
 	at := wire.PieceSize // what is there is whole up to here
 	for name, send := range map[string]func(w http.ResponseWriter){

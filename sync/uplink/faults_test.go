@@ -121,6 +121,7 @@ func stride(short int64) int64 {
 // then. At every cut the acknowledgement is of what central has committed, nothing is
 // lost and nothing is there twice.
 func TestSyncCutAtEveryByteEndsWithEqualLedgers(t *testing.T) {
+	t.Parallel()
 	p := joinBehindProxy(t)
 	p.pay(1)
 	p.send(t)
@@ -160,6 +161,7 @@ func TestSyncCutAtEveryByteEndsWithEqualLedgers(t *testing.T) {
 // TestFirstMeetingCutAnywhereBringsTheBlock: hello, snapshot, descriptor and block, cut
 // at any byte, and the block is whole, once.
 func TestFirstMeetingCutAnywhereBringsTheBlock(t *testing.T) {
+	t.Parallel()
 	p := joinBehindProxy(t)
 	meet := func() (failed int) {
 		dir := t.TempDir()
@@ -322,6 +324,7 @@ func TestShortPartitionsInEitherDirectionLeaveNothingUnsent(t *testing.T) {
 // central has done what was asked. Nothing new is written then, and an hour later nothing
 // is unsent: no state but a timer's waits.
 func TestEverySecondRequestLostForAnHourLeavesNothingUnsent(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, l *link) {
 		n := uint64(1)
 		l.spoil = func(w http.ResponseWriter, r *http.Request, body []byte) bool {

@@ -133,6 +133,7 @@ func TestCutDownloadCostsAtMostOnePiece(t *testing.T) {
 // TestPartOfAnEarlierRunIsGoneOnWith: what a power cut may have spoiled is the piece
 // begun last; what is before it is not fetched again.
 func TestPartOfAnEarlierRunIsGoneOnWith(t *testing.T) {
+	t.Parallel()
 	for _, have := range []int{0, 1, wire.PieceSize, 2*wire.PieceSize + 999, 3 * wire.PieceSize, 3*wire.PieceSize + 5} {
 		bubble(t, func(t *testing.T, l *link) {
 			content := noise(3*wire.PieceSize + 5)
@@ -161,6 +162,7 @@ func TestPartOfAnEarlierRunIsGoneOnWith(t *testing.T) {
 // TestBlockThatIsNotTheSignedOneNeverAppears: whatever the server sends, nothing becomes
 // visible under the name but the bytes of that hash, and the right ones are taken later.
 func TestBlockThatIsNotTheSignedOneNeverAppears(t *testing.T) {
+	t.Parallel()
 	content := noise(2*wire.PieceSize + 100)
 	flipped := bytes.Clone(content)
 	flipped[wire.PieceSize+7] ^= 1
@@ -244,6 +246,7 @@ func TestStalledDownloadIsGivenUpAndGoneOnWith(t *testing.T) {
 }
 
 func TestSnapshotThatMayNotBeBelievedChangesNothing(t *testing.T) {
+	t.Parallel()
 	content := noise(1000)
 	sum := sha256.Sum256(content)
 	block := wire.Block{SHA256: hex.EncodeToString(sum[:]), Size: 1000, GameCode: "00399", Reader: 1, LastPack: 9, Published: policy.Date{Year: 2026, Month: 11, Day: 30}}
@@ -476,6 +479,7 @@ func TestRegionThatIsNoneChangesNothing(t *testing.T) {
 // TestBlockIsDroppedAfterItsDayByTrustedTimeOnly: the device's clock, three months ahead,
 // drops nothing; central's signed time does.
 func TestBlockIsDroppedAfterItsDayByTrustedTimeOnly(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, l *link) {
 		today := policy.DateOf(time.Now().UTC())
 		l.opt.Now = func() time.Time { return time.Now().AddDate(0, 3, 0) }

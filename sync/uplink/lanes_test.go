@@ -105,6 +105,7 @@ func (*swallow) Write(b []byte) (int, error) { return len(b), nil }
 func (*swallow) WriteHeader(int)             {}
 
 func TestCutsAtAnyMomentEndWithEqualLedgers(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, l *link) {
 		l.start()
 		for i := range 40 {
@@ -126,6 +127,7 @@ func TestCutsAtAnyMomentEndWithEqualLedgers(t *testing.T) {
 // TestWhatIsNotCentralsAnswerAcknowledgesNothing: a proxy's page, half an answer or
 // another's signature is named, and the mark does not move.
 func TestWhatIsNotCentralsAnswerAcknowledgesNothing(t *testing.T) {
+	t.Parallel()
 	ack := func(l *link, edit func(*wire.Ack), sign note.Signer) string {
 		a := l.ack()
 		edit(&a)

@@ -97,6 +97,7 @@ func (s *slow) Read(b []byte) (int, error) {
 // second. Uploads shrink until they come through, and nothing counts as sent before.
 // When the line is good again they grow to the most that one may carry.
 func TestLineOf1200BaudCarriesTheJournalAndAGoodOneCarriesItFast(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, l *link) {
 		l.publish(noise(50_000)) // the files' lane wants the line too
 		m := &modem{net: l.net}
@@ -207,6 +208,7 @@ func TestCentralThatNamesNoRequestIsAnOlderOne(t *testing.T) {
 
 // TestAnswerOfAnotherKindIsNotBelieved: what a proxy gives for a page, whatever is in it.
 func TestAnswerOfAnotherKindIsNotBelieved(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"text/html", "text/plain", "", "application/jsonx", ";"} {
 		bubble(t, func(t *testing.T, l *link) {
 			l.spoil = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {

@@ -81,6 +81,7 @@ func (r *realLink) credited(t *testing.T) (n int) {
 // real other side: the card is copied after six payments, put back after ten, and pays an
 // eleventh with no network before anybody notices.
 func TestRestoredCardPaysAgainOnlyAfterAPersonAgreedAndNothingTwice(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := working(t)
 		dir := t.TempDir()
@@ -160,6 +161,7 @@ func TestRestoredCardPaysAgainOnlyAfterAPersonAgreedAndNothingTwice(t *testing.T
 // person's word. The ledger is empty, and hears of its packs only after it has read what
 // was paid from them.
 func TestNewCardKnowsWhatTheOldOnePaidBeforeItMayPay(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := working(t)
 		for _, c := range r.winners[:5] {

@@ -24,6 +24,7 @@ func days(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }
 // TestCertificateIsRenewedAtTwoThirdsAndTheOldOneStaysGood: an answer that is lost costs
 // nothing, and does not make another certificate.
 func TestCertificateIsRenewedAtTwoThirdsAndTheOldOneStaysGood(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := joinReal(t)
 		first := r.opt.Identity.Expires()
@@ -63,6 +64,7 @@ func TestCertificateIsRenewedAtTwoThirdsAndTheOldOneStaysGood(t *testing.T) {
 
 // TestTerminalThatWasOffForAYearComesBack: by the key that renews, and by nothing less.
 func TestTerminalThatWasOffForAYearComesBack(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		before func(r *realLink)
 		clock  time.Duration // of the terminal's clock, against central's
@@ -105,6 +107,7 @@ func TestTerminalThatWasOffForAYearComesBack(t *testing.T) {
 
 // TestTerminalEnrolledByAnEarlierProgramGetsAKeyThatRenews at its next renewal.
 func TestTerminalEnrolledByAnEarlierProgramGetsAKeyThatRenews(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := joinReal(t)
 		r.opt.Identity = oldEnrolment(t, r)

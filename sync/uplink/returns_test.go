@@ -93,6 +93,7 @@ func (r *restartable) kill(t *testing.T) {
 // entry is there once. The whole run, GRATTOIR_SOAK=1, has 2 000 connections of 1 000
 // terminals: two files for each, and as many for their far ends, so a limit of 5 000.
 func TestFleetReturnsAfterItsConnectionsWereDroppedAtOnce(t *testing.T) {
+	t.Parallel()
 	terminals := 60
 	if os.Getenv("GRATTOIR_SOAK") == "1" {
 		terminals = 1000
@@ -109,27 +110,25 @@ func TestFleetReturnsAfterItsConnectionsWereDroppedAtOnce(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	t.Cleanup(func() { stop(); running.Wait(); r.kill(t) })
+	var enrolled sync.WaitGroup
+	slots := make(chan struct{}, 8)
 	for i := range terminals {
 		name := fmt.Sprintf("T-%04d", i)
 		p := newPaper(name, func() { signal(moved) })
 		papers = append(papers, p)
-		code, err := r.c.AddTerminal(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		id, err := Enrol(t.Context(), EnrolOptions{URL: "https://central.test", Code: code.Code, Dir: filepath.Join(dir, name),
-			Dial: func(ctx context.Context, network, _ string) (net.Conn, error) { return net.Dial(network, r.addr) }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		u, err := New(Options{Identity: id, URL: "https://central.test", Ledger: p, Blocks: BlockStore{Dir: filepath.Join(dir, name, "manifests"), Quota: 1 << 20}, RetryCap: 2 * time.Second,
-			Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
-				return new(net.Dialer).DialContext(ctx, network, r.addr)
-			}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		running.Go(func() { _ = u.Run(ctx) })
+		enrolled.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			u, err := r.newcomer(ctx, dir, p)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			running.Go(func() { _ = u.Run(ctx) })
+		})
+	}
+	if enrolled.Wait(); t.Failed() {
+		t.FailNow()
 	}
 	record := func() {
 		for _, p := range papers {
@@ -161,6 +160,22 @@ func TestFleetReturnsAfterItsConnectionsWereDroppedAtOnce(t *testing.T) {
 	if refused := r.busy.Load(); refused > int64(6*terminals) {
 		t.Errorf("%d refusals for %d terminals in two rounds", refused, terminals)
 	}
+}
+
+// newcomer enrols a terminal and makes its link.
+func (r *restartable) newcomer(ctx context.Context, dir string, p *paper) (*Uplink, error) {
+	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, r.addr)
+	}
+	code, err := r.c.AddTerminal(ctx, p.name)
+	if err != nil {
+		return nil, err
+	}
+	id, err := Enrol(ctx, EnrolOptions{URL: "https://central.test", Code: code.Code, Dir: filepath.Join(dir, p.name), Dial: dial})
+	if err != nil {
+		return nil, err
+	}
+	return New(Options{Identity: id, URL: "https://central.test", Ledger: p, Blocks: BlockStore{Dir: filepath.Join(dir, p.name, "manifests"), Quota: 1 << 20}, RetryCap: 2 * time.Second, Dial: dial})
 }
 
 // settle waits until every terminal has nothing unsent and something more is so.

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"os/exec"
@@ -144,6 +145,42 @@ func (s *Server) Stop() error {
 	err := s.cmd.Process.Signal(syscall.SIGINT)
 	<-s.ended
 	return errors.Join(err, os.RemoveAll(s.dir))
+}
+
+// clockTick is the unit of /proc's processor times, proc(5); Linux has it fixed.
+const clockTick = 10 * time.Millisecond
+
+// ProcessorTime is what the server's processes that run, and those that ended, have used
+// of the processor.
+func (s *Server) ProcessorTime() (time.Duration, error) {
+	pid := s.cmd.Process.Pid
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		return 0, err
+	}
+	var ticks int64
+	for _, p := range append(strings.Fields(string(children)), strconv.Itoa(pid)) {
+		text, err := os.ReadFile("/proc/" + p + "/stat")
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it has just ended, and counts with its parent
+		}
+		if err != nil {
+			return 0, err
+		}
+		_, after, _ := strings.Cut(string(text), ") ") // behind the name, from the third field on
+		fields := strings.Fields(after)
+		if len(fields) < 15 {
+			return 0, fmt.Errorf("/proc/%s/stat has %d fields", p, len(fields)+2)
+		}
+		for _, f := range fields[11:15] { // utime, stime, cutime, cstime
+			n, err := strconv.ParseInt(f, 10, 64)
+			if err != nil {
+				return 0, err
+			}
+			ticks += n
+		}
+	}
+	return time.Duration(ticks) * clockTick, nil
 }
 
 // Schema makes an empty schema, as good as a database of its own, and gives its URL.

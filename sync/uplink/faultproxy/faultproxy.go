@@ -51,8 +51,9 @@ type Proxy struct {
 	open   map[net.Conn]bool
 	closed bool
 	made   int
-	up     int64 // bytes that came from the client, of the newest connection
-	down   int64
+	struck int      // connections and directions that a fault has hit
+	most   [2]int64 // bytes that came from a client and went to one, of the connection with most
+	newest [2]int64 // the same of the newest connection
 }
 
 // New starts a proxy on a free port of the loopback, before a server at an address. It
@@ -76,7 +77,7 @@ func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 func (p *Proxy) Set(f Faults) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.faults = f
+	p.faults, p.most = f, [2]int64{}
 }
 
 // Drop ends all connections at once.
@@ -99,7 +100,29 @@ func (p *Proxy) Made() int {
 func (p *Proxy) Carried() (up, down int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.up, p.down
+	return p.newest[0], p.newest[1]
+}
+
+// Struck is how often a fault has hit: a connection that was refused, answered, cut or
+// reset, a direction that was stalled.
+func (p *Proxy) Struck() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.struck
+}
+
+// Most is how many bytes a connection has carried at most since the last Set, by
+// direction, not all by the same connection.
+func (p *Proxy) Most() (up, down int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.most[0], p.most[1]
+}
+
+func (p *Proxy) strike() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.struck++
 }
 
 func (p *Proxy) close() {
@@ -121,7 +144,7 @@ func (p *Proxy) accept() {
 		f := p.faults
 		p.made++
 		n := p.made
-		p.up, p.down = 0, 0
+		p.newest = [2]int64{}
 		p.mu.Unlock()
 		p.done.Go(func() { p.serve(c, f, n) })
 	}
@@ -147,8 +170,10 @@ func (p *Proxy) serve(client net.Conn, f Faults, n int) {
 	defer p.keep(client)()
 	switch {
 	case f.Refuse:
+		p.strike()
 		return
 	case f.Portal != "":
+		p.strike()
 		_, _ = client.Read(make([]byte, 4096))
 		_, _ = io.WriteString(client, f.Portal)
 		return
@@ -167,17 +192,19 @@ func (p *Proxy) serve(client net.Conn, f Faults, n int) {
 			_ = c.Close()
 		}
 	}
-	ways.Go(func() { p.carry(server, client, f.Up, n, &p.up, end) })
-	ways.Go(func() { p.carry(client, server, f.Down, n, &p.down, end) })
+	ways.Go(func() { p.carry(server, client, f.Up, n, 0, end) })
+	ways.Go(func() { p.carry(client, server, f.Down, n, 1, end) })
 	ways.Wait()
 }
 
 // carry passes one direction on until it ends or its act ends it.
-func (p *Proxy) carry(to io.Writer, from io.Reader, d Direction, n int, count *int64, end func(reset bool)) {
+func (p *Proxy) carry(to io.Writer, from io.Reader, d Direction, n, way int, end func(reset bool)) {
 	buf := make([]byte, 16<<10)
 	var passed int64
+	swallowed := false
 	for {
 		if d.Act == Cut && passed >= d.After || d.Act == Reset && passed >= d.After {
+			p.strike()
 			end(d.Act == Reset)
 			return
 		}
@@ -192,11 +219,15 @@ func (p *Proxy) carry(to io.Writer, from io.Reader, d Direction, n int, count *i
 		if d.Rate > 0 && k > 0 {
 			<-time.After(time.Duration(k) * time.Second / time.Duration(d.Rate))
 		}
-		if k > 0 && (d.Act != Stall || passed < d.After) {
+		switch stalled := d.Act == Stall && passed >= d.After; {
+		case stalled && k > 0 && !swallowed:
+			swallowed = true
+			p.strike()
+		case !stalled && k > 0:
+			p.note(n, way, passed+int64(k)) // before whoever gets them can ask
 			if _, failed := to.Write(buf[:k]); failed != nil {
 				err = errors.Join(err, failed)
 			}
-			p.note(n, count, int64(k))
 		}
 		passed += int64(k)
 		if err != nil {
@@ -206,11 +237,12 @@ func (p *Proxy) carry(to io.Writer, from io.Reader, d Direction, n int, count *i
 	}
 }
 
-// note counts bytes of the newest connection.
-func (p *Proxy) note(n int, count *int64, k int64) {
+// note notes how much a direction of connection n has carried.
+func (p *Proxy) note(n, way int, passed int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.most[way] = max(p.most[way], passed)
 	if n == p.made {
-		*count += k
+		p.newest[way] = passed
 	}
 }

@@ -36,6 +36,7 @@ func TestProxyDoesWhatItIsToldToTheByte(t *testing.T) {
 		ends   bool   // by itself
 	}{
 		"nothing":     {Faults{}, text, false},
+		"far off":     {Faults{Up: Direction{Act: Cut, After: 11}}, text, false},
 		"cut up":      {Faults{Up: Direction{Act: Cut, After: 4}}, "", true}, // what was on its way back may be lost too
 		"cut down":    {Faults{Down: Direction{Act: Cut, After: 3}}, "012", true},
 		"cut at once": {Faults{Down: Direction{Act: Cut}}, "", true},
@@ -79,6 +80,16 @@ func TestProxyDoesWhatItIsToldToTheByte(t *testing.T) {
 			}
 			if p.Made() != 1 {
 				t.Errorf("%d connections", p.Made())
+			}
+			struck := 1
+			if c.want == text {
+				struck = 0
+			}
+			if p.Struck() != struck {
+				t.Errorf("struck %d times, want %d", p.Struck(), struck)
+			}
+			if up, down := p.Most(); c.want == text && (up != int64(len(text)) || down != up) {
+				t.Errorf("carried %d up and %d down", up, down)
 			}
 		})
 	}
