@@ -128,7 +128,7 @@ func TestPlayerNeverSeesASheet(t *testing.T) {
 	c := staffed(t)
 	c.tap(t, "/open", "sheet-name", "menu")
 	page := c.do(t, http.MethodGet, "/player", nil, nil).Body.String()
-	wantAll(t, "the player's page", page, "Faites vérifier votre ticket")
+	wantAll(t, "the player's page", page, "Faites vérifier votre ticket", `class="idle"`)
 	wantNone(t, "the player's page", page, "<form", "HISTORIQUE")
 }
 
