@@ -92,7 +92,7 @@ func (s *sqliteStore) stirred() (bool, error) { return s.pulse.beat() }
 // second for ever, a query through database/sql would cost more than an idle central does.
 type pulse struct {
 	conn driver.Conn
-	stmt driver.Stmt
+	stmt *sqlite3.SQLiteStmt
 	last int64
 }
 
@@ -105,12 +105,16 @@ func openPulse(ctx context.Context, path string) (*pulse, error) {
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	return &pulse{conn: conn, stmt: stmt}, nil
+	own, ok := stmt.(*sqlite3.SQLiteStmt)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("a prepared statement is a %T", stmt), conn.Close())
+	}
+	return &pulse{conn: conn, stmt: own}, nil
 }
 
 // beat tells whether the version is another than at the last call.
 func (p *pulse) beat() (bool, error) {
-	rows, err := p.stmt.Query(nil) //nolint:staticcheck // no context: it reads one number of the file's head
+	rows, err := p.stmt.QueryContext(context.Background(), nil) // it reads one number of the file's head
 	if err != nil {
 		return false, fmt.Errorf("data version: %w", err)
 	}
