@@ -183,10 +183,10 @@ func fileWord(name string) string {
 func configKeys() []string {
 	return []string{"name", "language", "time_zone", "data", "socket", "keys", "signatures", "claim_key", "stand_alone", "central.url", "accept_scaled", "release_at_close",
 		"sign_on", "auto_lock_minutes", "register.key", "register.span_hours", "register.keep_days", "reserve_mb", "quota_mb", "screen.listen",
-		"scanner.path", "scanner.baud", "scanner.parity", "scanner.data_bits", "scanner.suffix", "scanner.prefix", "scanner.idle_ms", "scanner.control", "printer.path", "printer.baud", "printer.flow", "printer.profile", "printer.profiles", "printer.drawer_pin", "printer.drawer_pulse_ms", "shop.logo",
+		"scanner.path", "scanner.baud", "scanner.parity", "scanner.data_bits", "scanner.suffix", "scanner.prefix", "scanner.idle_ms", "scanner.control", "printer.path", "printer.baud", "printer.flow", "printer.profile", "printer.profiles", "printer.result_slip", "printer.drawer_pin", "printer.drawer_pulse_ms", "shop.logo",
 		"gpio.busy.pin", "gpio.busy.active_low", "gpio.busy.pull", "gpio.power.pin", "gpio.power.active_low", "gpio.drawer.pin", "gpio.drawer.active_low", "gpio.win.pin", "gpio.win.active_low",
 		"gpio.refuse.pin", "gpio.refuse.active_low", "gpio.fault.pin", "gpio.fault.active_low", "gpio.buzzer.pin", "gpio.buzzer.active_low", "gpio.tamper.pin", "gpio.tamper.active_low",
-		"gpio.tamper.pull", "gpio.pay.pin", "gpio.pay.active_low", "gpio.pay.pull", "gpio.drawer_pulse_ms", "gpio.power_off_ms", "gpio.power_settle_ms",
+		"gpio.tamper.pull", "gpio.pay.pin", "gpio.pay.active_low", "gpio.pay.pull", "sound.program", "sound.volume", "gpio.drawer_pulse_ms", "gpio.power_off_ms", "gpio.power_settle_ms",
 		"policy.version", "policy.currency", "policy.shop_limit_minor", "policy.confirm_cash_prize_minor", "policy.confirm_cash_total_minor",
 		"policy.identity_prize_minor", "policy.identity_total_over_minor", "policy.claim_days", "policy.weak_limit_minor", "allowance.claims", "allowance.money_minor"}
 }

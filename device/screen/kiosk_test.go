@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -48,6 +50,9 @@ func TestBrowserClerkSignsOnAndAScanOverAnyDialogWins(t *testing.T) {
 	run(t, tab, "load", chromedp.EmulateViewport(800, 480), chromedp.Navigate(server.URL))
 	clickUntil(t, tab, "#sign", `document.getElementById("who-anne")`)
 	clickUntil(t, tab, "#who-anne", `document.querySelector("[data-point=',']")`)
+	run(t, tab, "too many digits", chromedp.KeyEvent("1234567890"))
+	awaitJS(t, tab, typed("123456,78"))
+	run(t, tab, "erased", chromedp.KeyEvent(strings.Repeat(kb.Backspace, 9)))
 	keys(t, tab, "5000")
 	awaitJS(t, tab, typed("50,00"))
 	clickUntil(t, tab, "#enter", `document.querySelector("[data-secret=true]")`)
@@ -277,4 +282,44 @@ func BenchmarkPaint(b *testing.B) {
 	b.ReportMetric(took[len(took)/2], "ms/p50")
 	b.ReportMetric(took[len(took)*95/100], "ms/p95")
 	b.ReportMetric(0, "ns/op")
+}
+
+// TestKioskStartsTheBrowserThatFitsTheBoard runs the launcher over a cage that only says
+// what it was told to run: small boards get cog without a compiler, others chromium with
+// the gestures off; the unit comes back, is bounded, and reaches this machine alone.
+func TestKioskStartsTheBrowserThatFitsTheBoard(t *testing.T) {
+	dir := filepath.Join("..", "..", "firmware", "image", "kiosk")
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "cage"), []byte("#!/bin/sh\necho \"JIT=${JSC_useJIT:-on} $*\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	launch := func(kilobytes int, env ...string) (string, error) {
+		memory := filepath.Join(t.TempDir(), "meminfo")
+		if err := os.WriteFile(memory, fmt.Appendf(nil, "MemTotal:  %d kB\nMemFree: 1 kB\n", kilobytes), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "grattoir-kiosk"))
+		cmd.Env = append([]string{"PATH=" + bin + ":/usr/bin:/bin", "MEMINFO=" + memory}, env...)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	small, err := launch(927000)
+	if wantAll(t, "a board of 1 GB", small, "JIT=0", "cog ", "--webprocess-failure=restart", "http://127.0.0.1:8087/"); err != nil {
+		t.Error(err)
+	}
+	large, err := launch(1900000, "PAGE=http://127.0.0.1:8087/player", "RUNTIME_DIRECTORY=/run/x")
+	if wantAll(t, "a board of 2 GB", large, "chromium --kiosk", "--incognito", "--disable-pinch", "--overscroll-history-navigation=0", "--disable-session-crashed-bubble", "--user-data-dir=/run/x/profile", "/player"); err != nil {
+		t.Error(err)
+	}
+	if chosen, err := launch(1900000, "BROWSER=cog"); err != nil || !strings.Contains(chosen, "cog ") {
+		t.Errorf("the setting is not followed: %s %v", chosen, err)
+	}
+	if out, err := launch(1900000, "BROWSER=firefox"); err == nil || !strings.Contains(out, "want cog or chromium") {
+		t.Errorf("%s %v", out, err)
+	}
+	unit, err := os.ReadFile(filepath.Join(dir, "grattoir-kiosk.service"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantAll(t, "the unit", string(unit), "Restart=always", "StartLimitIntervalSec=0", "MemoryMax=", "IPAddressDeny=any", "IPAddressAllow=localhost", "ExecStart=/usr/lib/grattoir/grattoir-kiosk\n")
 }

@@ -18,7 +18,7 @@ type snapshot struct {
 	state  terminal.State
 	clerk  bool  // the page is the clerk's
 	asking bool  // the question about the cash or the pack stands for this view, or this batch
-	sheet  sheet // laid over the counter, on the clerk's page only
+	sheet  sheet // laid over the counter; the clerk's page alone shows it
 	seq    uint64
 	// One of these is closed at the next change.
 	counter, question <-chan struct{}
@@ -38,11 +38,7 @@ func (s *Screen) take(page string) snapshot {
 	s.lifted(state.View)
 	clerk := page == "clerk"
 	asking := clerk && s.asking != "" && (s.asking == state.View.ID || state.Batch != nil && s.asking == batchAsked(*state.Batch))
-	x := s.sheet
-	if !clerk {
-		x = sheet{}
-	}
-	return snapshot{state, clerk, asking, x, s.seq, changed, s.asked}
+	return snapshot{state, clerk, asking, s.sheet, s.seq, changed, s.asked}
 }
 
 // events is a page's one stream: the whole view at once, again at every change, and a
