@@ -59,6 +59,7 @@ emulated: ## the devices' tests, cross-built, under emulation; what it cannot do
 
 bench: build ## the figures of the design, each beside what it is compared with; also in bench-out/
 	bin/bench --out bench-out
+	set -o pipefail; $(GO) test -run '^$$' -bench Paint -benchtime 500x ./device/screen | tee bench-out/paint.txt # from the check to the frame after the verdict's, in a browser
 	set -o pipefail; $(GO) test -run '^$$' -bench Ingest -benchtime 800x -timeout 30m ./sync/central -present 10000000 | tee bench-out/ingest.txt # both stores, beside bare inserts and pgbench
 
 soak: ## the long runs

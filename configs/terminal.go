@@ -45,6 +45,7 @@ type Terminal struct {
 	Scanner         Scanner   `toml:"scanner"`
 	Printer         Printer   `toml:"printer"`
 	GPIO            GPIO      `toml:"gpio"`
+	Sound           Sound     `toml:"sound"`
 	Policy          Policy    `toml:"policy"`
 	Allowance       Allowance `toml:"allowance"`
 }
@@ -94,6 +95,8 @@ type Printer struct {
 	Profile  string `toml:"profile"`
 	Profiles string `toml:"profiles"` // file of further profiles, "" for the shipped ones only
 
+	ResultSlip string `toml:"result_slip"` // of checks: centre, asked or each
+
 	DrawerPin     int `toml:"drawer_pin"`      // of the cash drawer's socket, 2 or 5; 0 for no drawer there
 	DrawerPulseMS int `toml:"drawer_pulse_ms"` // how long its coil is on
 }
@@ -112,6 +115,12 @@ type GPIO struct {
 	DrawerPulseMS int       `toml:"drawer_pulse_ms"` // how long the coil is on
 	PowerOffMS    int       `toml:"power_off_ms"`    // how long the printer is off before it is switched on
 	PowerSettleMS int       `toml:"power_settle_ms"` // from power to the first byte
+}
+
+// Sound is how verdicts are heard, besides the buzzer.
+type Sound struct {
+	Program []string `toml:"program"` // reads a WAV file from its standard input; empty for no sound
+	Volume  int      `toml:"volume"`  // 0 (off) to 100
 }
 
 // InputPin is an input of the board.
@@ -187,7 +196,7 @@ func readFile(path string) ([]byte, error) {
 func ParseTerminal(name string, text []byte) (Terminal, error) {
 	c := Terminal{Language: string(money.French), TimeZone: "Europe/Paris", Signatures: 1, ReserveMB: 64, QuotaMB: 20000, AutoLockMinutes: 10, Register: Register{SpanHours: 24, KeepDays: 1827},
 		Screen: Screen{Listen: "127.0.0.1:8087"}, Scanner: Scanner{Baud: 9600, Parity: "none", DataBits: 8, Suffix: "any", Control: "none"},
-		Printer: Printer{Baud: 9600, Flow: "none", Profile: "generic-80", DrawerPulseMS: 100}, GPIO: GPIO{DrawerPulseMS: 200, PowerOffMS: 1000, PowerSettleMS: 500}}
+		Printer: Printer{Baud: 9600, Flow: "none", Profile: "generic-80", ResultSlip: "centre", DrawerPulseMS: 100}, GPIO: GPIO{DrawerPulseMS: 200, PowerOffMS: 1000, PowerSettleMS: 500}, Sound: Sound{Volume: 60}}
 	if err := Decode(name, text, &c); err != nil {
 		return Terminal{}, err
 	}
@@ -230,6 +239,9 @@ func (c Terminal) validate() error {
 	need(loopback(c.Screen.Listen), "screen.listen = %q: want a loopback address and port, as \"127.0.0.1:8087\"", c.Screen.Listen)
 	need(c.Scanner.Path != "", "scanner.path: name the scanner's port, best one under /dev/serial/by-id")
 	need(c.Printer.Path != "", "printer.path: name the printer's port")
+	need(c.Sound.Volume >= 0 && c.Sound.Volume <= 100, "sound.volume = %d: want 0 (off) to 100", c.Sound.Volume)
+	need(len(c.Sound.Program) == 0 || c.Sound.Program[0] != "", "sound.program: name the program that plays, as [\"aplay\", \"-q\", \"-\"], or leave it empty for no sound")
+	need(slices.Contains([]string{"centre", "asked", "each"}, c.Printer.ResultSlip), "printer.result_slip = %q: want \"centre\", \"asked\" or \"each\"", c.Printer.ResultSlip)
 	need(slices.Contains([]int{0, 2, 5}, c.Printer.DrawerPin), "printer.drawer_pin: %d, want 2 or 5, the pins of the socket that open a drawer, or 0 for no drawer", c.Printer.DrawerPin)
 	need(c.Printer.DrawerPulseMS >= 2 && c.Printer.DrawerPulseMS <= 510, "printer.drawer_pulse_ms: %d, want 2 to 510", c.Printer.DrawerPulseMS)
 	need(c.Printer.DrawerPin == 0 || c.GPIO.Drawer.Pin == "", "printer.drawer_pin, gpio.drawer: each payment opens one drawer; leave one of the two out")

@@ -93,7 +93,7 @@ var texts = map[Reason]reasonText{
 	GameSuspended: {"V12", "Central suspended the game. The suspension arrives and ends by the status feed.",
 		Text{"JEU SUSPENDU", "Le centre a suspendu ce jeu.", "Rendez le ticket\u00a0; le joueur\npeut le garder.", "Jeu suspendu pour l'instant. Gardez votre ticket."},
 		Text{"GAME SUSPENDED", "The centre suspended this game.", "Give the ticket back; the\nplayer may keep it.", "Game suspended for now. Keep your ticket."}},
-	PackStolen: {"V13", "The pack, or the range with this ticket, is reported stolen.",
+	PackStolen: {"V13", "The pack, or the range with this ticket, is reported stolen. The attempt is reported to central.",
 		Text{"TICKET BLOQUÉ", "Ce ticket est déclaré volé.", "Ne payez pas. Appelez\nl'assistance.", "Ce ticket est bloqué."},
 		Text{"TICKET BLOCKED", "This ticket is reported stolen.", "Do not pay. Call support.", "This ticket is blocked."}},
 	PackReturned: {"V14", "The pack went back to central and is no longer on sale.",

@@ -19,7 +19,7 @@ func conflictCommand() *cobra.Command {
 	return cli.Group("conflict", "See entries that were not credited, and settle who bears them", conflictListCommand(), conflictShowCommand(),
 		conflictActCommand(central.Inquire, "Say that somebody is at a conflict", ""),
 		conflictActCommand(central.SettleConflict, "Decide who bears a conflict, which ends it", `Decide who bears a conflict. A settled one is opened again only by central conflict reopen.`),
-		conflictActCommand(central.Reopen, "Open a settled conflict again, with the reason", ""), conflictRecalledCommand())
+		conflictActCommand(central.Reopen, "Open a settled conflict again, with the reason", ""), conflictRecalledCommand(), conflictAttemptsCommand())
 }
 
 // entryNumber reads a ledger number as slips and lists show it.
@@ -195,6 +195,35 @@ heard is a conflict, with that reason.`,
 			})
 		},
 	}
+	f.flags(cmd)
+	return cmd
+}
+
+func conflictAttemptsCommand() *cobra.Command {
+	var f folder
+	var terminal string
+	cmd := &cobra.Command{
+		Use:   "attempts [--terminal NAME]",
+		Short: "List stolen tickets that were presented, and tickets whose secrets somebody tried",
+		Long: `List tickets that terminals did not pay and told central of: reported stolen, or with too many wrong secrets.
+A terminal tells of a ticket once for each reason.`,
+		Example: `  central conflict attempts
+  central conflict attempts --terminal shop-0042 --json`,
+		Args: cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
+				list, err := c.Attempts(ctx, terminal)
+				return list, func(w io.Writer) error {
+					var rows [][]string
+					for _, x := range list {
+						rows = append(rows, []string{x.Terminal, x.Number, printable(string(x.Reason)), orDash(x.GameCode), fmt.Sprintf("%d-%03d", x.Pack, x.Ticket), fmt.Sprint(x.Failed), orDash(printable(x.Operator)), printable(x.Entered), printable(x.Tried), x.Received})
+					}
+					return table(w, "TERMINAL NUMBER REASON GAME TICKET FAILED OPERATOR ENTERED TRIED RECEIVED", rows)
+				}, err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&terminal, "terminal", "", "only attempts at this `terminal`")
 	f.flags(cmd)
 	return cmd
 }

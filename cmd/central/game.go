@@ -24,7 +24,8 @@ import (
 func gameCommand() *cobra.Command {
 	return cli.Group("game", "Read regulations, look into the catalogue of games, close and suspend them",
 		gameImportCommand(), gameListCommand(), gameShowCommand(), gameEvaluateCommand(), gameCloseCommand(),
-		gameSuspendCommand(), gameResumeCommand(), gameSuspensionsCommand())
+		gameSuspendCommand(), gameResumeCommand(), gameSuspensionsCommand(),
+		gameEndSalesCommand(), gameResumeSalesCommand(), gameSalesCommand())
 }
 
 // importFlags are the flags of `central game import`.

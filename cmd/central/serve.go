@@ -42,6 +42,12 @@ type serving struct {
 		KeepDays int `toml:"keep_days"` // an identity is erased so long after it arrived (code monétaire et financier, L561-12: five years)
 	} `toml:"identities"`
 	Settlement settlement `toml:"settlement"` // when active packs settle by themselves
+	// Sales says whether a block's packs are put on sale no more once its last top prize is
+	// paid, in every game and in single ones.
+	Sales struct {
+		EndAfterTopPrize bool            `toml:"end_after_top_prize"`
+		Games            map[string]bool `toml:"games"` // by game id, in its place
+	} `toml:"sales"`
 }
 
 // settlement is when an active pack settles by itself, of every game and of single ones.
@@ -175,7 +181,8 @@ type listening struct {
 func serve(ctx context.Context, s serving, asJSON bool, out io.Writer, console func(*central.Central) http.Handler) (err error) {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	c, err := central.Open(ctx, central.Options{Dir: s.Data, Database: s.Database, Hosts: s.Names, Log: log,
-		AllowanceClaims: s.Allowance.Claims, AllowanceMinor: s.Allowance.Money, BookedRiskMinor: s.BookedRiskMinor})
+		AllowanceClaims: s.Allowance.Claims, AllowanceMinor: s.Allowance.Money, BookedRiskMinor: s.BookedRiskMinor,
+		Sales: central.SalesRule{Every: s.Sales.EndAfterTopPrize, Games: s.Sales.Games}})
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func makeDevices(c configs.Terminal, board *gpio.Board, layouts func() []ticket.
 }
 
 // tornMark is a file that is there while a slip is printed that no entry of the ledger
-// speaks of as being printed: that of a closing.
+// speaks of as being printed: that of a closing, or of a check.
 type tornMark string
 
 func tornIn(data string) tornMark { return tornMark(filepath.Join(data, "closing-slip")) }
@@ -71,10 +71,19 @@ type desk struct {
 // PrintClosing prints the slip of a closing. A program that is killed meanwhile leaves the
 // mark, and the next one cuts the torn piece off.
 func (d desk) PrintClosing(ctx context.Context, c validate.Closing) (validate.PrintState, error) {
+	return d.marked(func() (validate.PrintState, error) { return d.Desk.PrintClosing(ctx, c) })
+}
+
+// PrintResult prints the slip of a check, with the same mark.
+func (d desk) PrintResult(ctx context.Context, r terminal.Result) (validate.PrintState, error) {
+	return d.marked(func() (validate.PrintState, error) { return d.Desk.PrintResult(ctx, r) })
+}
+
+func (d desk) marked(print func() (validate.PrintState, error)) (validate.PrintState, error) {
 	if err := d.torn.set(); err != nil {
 		d.Log.Warn("should the program be killed while this slip is printed, its piece will hang on the next one", "err", err)
 	}
-	state, err := d.Desk.PrintClosing(ctx, c)
+	state, err := print()
 	if state != validate.Unknown {
 		d.torn.found()
 	}

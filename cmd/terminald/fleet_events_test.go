@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
 	"path/filepath"
@@ -35,6 +36,8 @@ var events = []event{
 	{name: "decision", every: 15 * time.Minute, country: true, do: (*fleet).decision},
 	{name: "delivery", every: 4 * time.Hour, do: (*fleet).delivery},
 	{name: "move", every: 40 * time.Minute, country: true, do: (*fleet).move},
+	{name: "theft", every: 2 * time.Hour, country: true, do: (*fleet).theft},
+	{name: "message", every: 3 * time.Hour, country: true, do: (*fleet).message},
 	{name: "closing", every: 80 * time.Minute, do: (*fleet).shopCloses},
 	{name: "paper out", every: 6 * time.Hour, do: (*fleet).paperOut},
 	{name: "reprint", every: time.Hour, do: (*fleet).reprint},
@@ -48,6 +51,10 @@ var events = []event{
 	{name: "restart", every: 6 * time.Hour, trouble: true, do: (*fleet).restart},
 	{name: "clock set", every: 2 * time.Hour, trouble: true, do: (*fleet).clockSet},
 	{name: "old card", every: 40 * time.Hour, trouble: true, do: (*fleet).oldCard},
+	{name: "payments stopped", every: 60 * time.Hour, trouble: true, do: (*fleet).paymentsStopped},
+	{name: "replaced", every: 60 * time.Hour, trouble: true, do: (*fleet).replaced},
+	{name: "game suspended", every: 4 * time.Hour, country: true, trouble: true, do: (*fleet).gameStopped},
+	{name: "central lost", every: 16 * time.Hour, country: true, trouble: true, do: (*fleet).centralLost},
 	{name: "suspension", every: 80 * time.Hour, trouble: true, do: (*fleet).suspension},
 	{name: "central down", every: 2 * time.Hour, country: true, trouble: true, do: (*fleet).centralDown},
 	{name: "country cut off", every: 5 * time.Hour, country: true, trouble: true, do: (*fleet).countryCutOff},
@@ -59,8 +66,13 @@ const calmer = 40
 // plan has every event begin.
 func (f *fleet) plan(calm bool) {
 	for _, e := range events {
-		if e.trouble && calm {
+		switch {
+		case e.trouble && calm:
 			e.every *= calmer
+		case calm && e.name == "stranger":
+			e.every /= 8
+		case calm && e.name == "customer": // tickets are left for them
+			e.every *= 4
 		}
 		if f.plant.rush && slices.Contains([]string{"customer", "stranger"}, e.name) {
 			e.every /= 8
@@ -73,6 +85,7 @@ func (f *fleet) plan(calm bool) {
 			f.recur(e, s)
 		}
 	}
+	f.after(20*time.Minute, f.newPolicy)
 	f.recurring(3*time.Minute, f.look)
 	f.recurring(time.Hour, f.audit)
 	for at, act := range f.plant.at {
@@ -152,7 +165,7 @@ func (f *fleet) twice(s *outlet, d *mathrand.Rand) {
 
 // sameAgain is a ticket that was shown before.
 func (f *fleet) sameAgain(s *outlet, d *mathrand.Rand) {
-	for range 5 {
+	for range min(5, len(s.packs)) {
 		list := f.lots[s.packs[d.IntN(len(s.packs))]]
 		if l := list[d.IntN(len(list))]; l.at != nil {
 			s.serve(l)
@@ -182,6 +195,9 @@ func (s *outlet) serve(l *lot) {
 func (p *life) attend(l *lot) {
 	f, s := p.shop.f, p.shop
 	d := deed{key: ticketRound{l.pack, l.code.Number, 0}, shop: s.name, call: time.Now()}
+	heard, err := p.book.FeedCursor(f.ctx)
+	f.must(err)
+	knew := p.hasPolicy("w2") && !p.way.trusted().IsZero()
 	v := p.counter.Check(f.ctx, terminal.Scan{Text: l.code.Digits(), Entered: validate.Scanned})
 	if p.dead.Load() {
 		return // nobody has seen it
@@ -193,8 +209,12 @@ func (p *life) attend(l *lot) {
 		}
 	}
 	if v.Verdict.Outcome == validate.Pay {
-		var err error
-		if v, err = p.counter.Pay(f.ctx, v.ID, terminal.Confirmed{Cash: true}); err != nil && !p.dead.Load() {
+		v, err = p.counter.Pay(f.ctx, v.ID, terminal.Confirmed{Cash: true})
+		if errors.Is(err, terminal.ErrUnread) {
+			p.readMessages()
+			v, err = p.counter.Pay(f.ctx, v.ID, terminal.Confirmed{Cash: true})
+		}
+		if err != nil && !p.dead.Load() {
 			f.breach(0, "%s: %v: %v", s.name, l.code, err)
 			return
 		}
@@ -206,7 +226,9 @@ func (p *life) attend(l *lot) {
 	f.note(s.name, "pack %d ticket %03d: %s", l.pack, l.code.Number, v.Verdict.Reason)
 	d.end = time.Now()
 	f.judge(s, l, first, v, d)
+	f.byLimits(s, l, v, d, knew)
 	if v.Stage == terminal.Paid {
+		f.truth.forbidden(s, l, heard, d)
 		d.paid, d.key.round = true, v.Receipt.Round
 		f.count("paid")
 		booked := p.booked(*v.Receipt)
@@ -310,15 +332,21 @@ func (f *fleet) judge(s *outlet, l *lot, first validate.Verdict, v terminal.View
 		r == validate.NotAuthentic, r == validate.ManifestDamaged:
 		f.breach(0, "%s: %v of tier %d: %s", s.name, l.code, l.tier, r)
 	}
-	if l.tier == 0 || l.at == s || l.amount > f.limits().ShopLimit || open == over || over {
+	f.truth.mu.Lock()
+	opened := f.truth.opened[l.pack] == s && f.owner[l.pack] == s
+	f.truth.mu.Unlock()
+	if opened && !s.stale && !s.restored && v.Verdict.Reason == validate.PackNotActive {
+		f.breach(15, "%s has put pack %d on sale, and does not pay it", s.name, l.pack)
+	}
+	if l.tier == 0 || l.at == s || l.amount > lowerLimit || open == over || over {
 		return
 	}
 	switch first.Reason {
-	case validate.AlreadyPaidHere, validate.AlreadyPaidElsewhere, validate.TerminalSuspended:
+	case validate.AlreadyPaidHere, validate.AlreadyPaidElsewhere, validate.TerminalSuspended, validate.GameSuspended, validate.PackStolen, validate.PackReturned:
 		return // told what is so
 	}
 	switch v.Verdict.Reason {
-	case validate.AlreadyPaidElsewhere, validate.PrinterNotReady:
+	case validate.AlreadyPaidElsewhere, validate.PrinterNotReady, validate.GameSuspended, validate.PackStolen:
 		return // so central says, and no printer is central's
 	}
 	t := &f.truth
@@ -354,7 +382,7 @@ func (f *fleet) reversal(s *outlet, d *mathrand.Rand) {
 
 // decision is central's about the oldest of the reversals that it was asked for.
 func (f *fleet) decision(_ *outlet, d *mathrand.Rand) {
-	if f.central == nil {
+	if !f.ready() {
 		return
 	}
 	list, err := f.central.Reversals(f.ctx, false)
@@ -386,7 +414,7 @@ func (f *fleet) decision(_ *outlet, d *mathrand.Rand) {
 // delivery brings a pack, which goes on sale some time later.
 func (f *fleet) delivery(s *outlet, d *mathrand.Rand) {
 	pack := f.nextPack
-	if f.central == nil || pack > uint32(6*f.size+8) {
+	if !f.ready() || pack > uint32(6*f.size+8) {
 		return
 	}
 	f.nextPack++
@@ -399,25 +427,15 @@ func (f *fleet) delivery(s *outlet, d *mathrand.Rand) {
 		return
 	}
 	f.note(s.name, "pack %d is delivered", pack)
-	f.after(minutes(d, 1, 30), func() {
-		if f.central == nil {
-			return
-		}
-		if _, err := f.central.Activate(f.ctx, code, number, number); err != nil {
-			f.note(s.name, "pack %d cannot be activated", pack)
-			return
-		}
-		f.count("packs")
-		s.packs = append(s.packs, pack)
-		s.sell(pack)
-	})
+	how := d.IntN(16)
+	f.after(minutes(d, 1, 30), func() { f.openUp(pack, how, d) })
 }
 
 // move gives a shop's pack to another, by force where its owner has not given it up. An
 // owner that stays silent is written off after a while.
 func (f *fleet) move(_ *outlet, d *mathrand.Rand) {
 	from, to := f.shops[d.IntN(len(f.shops))], f.shops[d.IntN(len(f.shops))]
-	if f.central == nil || from == to || len(from.packs) < 2 || from.stale {
+	if !f.ready() || from == to || len(from.packs) < 2 || from.stale {
 		return
 	}
 	i, force := d.IntN(len(from.packs)), !from.gave
@@ -442,8 +460,14 @@ func (f *fleet) move(_ *outlet, d *mathrand.Rand) {
 	if !force {
 		return
 	}
-	f.after(minutes(d, 20, 120), func() {
-		if f.central == nil {
+	f.writeOff(from, pack, minutes(d, 20, 120))
+}
+
+// writeOff gives up what a pack's owner may have paid of it, unless its journal has come.
+func (f *fleet) writeOff(from *outlet, pack uint32, after time.Duration) {
+	code, number := packOf(pack)
+	f.after(after, func() {
+		if !f.ready() {
 			return
 		}
 		if _, err := f.central.WriteOff(f.ctx, code, number, number, "the shop burnt down"); err != nil {
@@ -626,7 +650,7 @@ func (f *fleet) agree(s *outlet, d *mathrand.Rand) {
 	if !s.stale {
 		return
 	}
-	if f.central != nil {
+	if f.ready() {
 		if epoch, err := f.central.Recover(f.ctx, s.name); err == nil {
 			f.note(s.name, "may go on in epoch %d", epoch)
 		}
@@ -635,7 +659,7 @@ func (f *fleet) agree(s *outlet, d *mathrand.Rand) {
 }
 
 func (f *fleet) suspension(s *outlet, _ *mathrand.Rand) {
-	if f.central == nil {
+	if !f.ready() {
 		return
 	}
 	f.note(s.name, "is suspended")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -25,6 +26,7 @@ import (
 	"grattoir/sync/uplink"
 	"grattoir/sync/wire"
 	"grattoir/validate"
+	"grattoir/validate/policy"
 )
 
 // plant is a bug that is put into the simulation, around the shipping code, to see that an
@@ -32,12 +34,15 @@ import (
 type plant struct {
 	name      string
 	invariant int
+	seed      uint64 // of an evening on which it does harm
 	// counter and link stand between the ledger and who uses it, road before central.
 	counter func(p *life, book terminal.Ledger) terminal.Ledger
 	link    func(p *life, book uplink.Ledger) uplink.Ledger
 	road    func(f *fleet, central http.Handler) http.Handler
-	// trusted is the counter's trusted time.
+	// trusted is the counter's trusted time, policy what it pays by.
 	trusted      func(p *life) func() time.Time
+	policy       func(p *life) func() policy.Policy
+	late         bool // it is some minutes before the next day begins
 	beforeReplay func(f *fleet)
 	// at does something once, so long after the beginning.
 	at        map[time.Duration]func(f *fleet)
@@ -53,13 +58,14 @@ func TestFleetFindsPlantedBugs(t *testing.T) {
 		t.Skip("what an observer finds does not depend on the race detector, which takes minutes here: make test looks for planted bugs beside it")
 	}
 	for _, p := range plants() {
+		p.seed = cmp.Or(p.seed, 1)
 		t.Run(fmt.Sprintf("%d %s", p.invariant, p.name), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				f := newFleet(t, 1, fleetSize{shops: 3, hours: 1}, p)
+				f := newFleet(t, p.seed, fleetSize{shops: 3, hours: 1}, p)
 				f.evening()
 				if !slices.ContainsFunc(f.broken, func(b breach) bool { return b.invariant == p.invariant }) {
-					t.Errorf("invariant %d does not see it; broken: %+v", p.invariant, f.broken)
+					t.Errorf("invariant %d does not see it; broken: %+v; %s", p.invariant, f.broken, f.summary())
 				}
 			})
 		})
@@ -80,7 +86,7 @@ func plants() []plant {
 		{name: "central comes back from a copy", invariant: 3, at: map[time.Duration]func(*fleet){
 			soon:  func(f *fleet) { f.must(copyFiles(f.centralDir(), filepath.Join(f.dir, "copy"))) },
 			later: centralFromCopy}},
-		{name: "a number with two bodies", invariant: 4, at: map[time.Duration]func(*fleet){soon: takeCard, later: useCard}},
+		{name: "a number with two bodies", invariant: 4, seed: 2, rush: true, at: map[time.Duration]func(*fleet){soon: takeCard, later: useCard}},
 		{name: "central's head goes back", invariant: 5, at: map[time.Duration]func(*fleet){
 			later: func(f *fleet) {
 				f.look()
@@ -100,7 +106,7 @@ func plants() []plant {
 				f.audit()
 				f.alter(f.centralFile(), "UPDATE packs SET epoch = 0 WHERE pack = 1")
 			}}},
-		{name: "no allowance", invariant: 7, unbounded: true, rush: true,
+		{name: "no allowance", invariant: 7, seed: 2, unbounded: true, rush: true,
 			link: func(_ *life, book uplink.Ledger) uplink.Ledger { return generous{book} },
 			at:   map[time.Duration]func(*fleet){soon: func(f *fleet) { f.roads.partition("", time.Hour) }}},
 		{name: "a repetition is answered anew", invariant: 8, beforeReplay: func(f *fleet) { f.alter(f.centralFile(), "DELETE FROM acks") },
@@ -131,6 +137,19 @@ func plants() []plant {
 			later: func(f *fleet) {
 				f.alter(f.centralFile(), "UPDATE claims SET amount_minor = amount_minor + 1 WHERE claim = (SELECT min(claim) FROM claims)")
 			}}},
+		{name: "the feed leaves out what is suspended", invariant: 15, rush: true, road: leavesOut, at: map[time.Duration]func(*fleet){
+			5 * time.Minute: func(f *fleet) { f.gameStopped(nil, f.dice("plant")) }}},
+		{name: "the old limits stay", invariant: 16, seed: 2, late: true, policy: func(p *life) func() policy.Policy { return p.shop.f.limits },
+			at: map[time.Duration]func(*fleet){time.Minute: (*fleet).newPolicy, 20 * time.Minute: showLarge, 25 * time.Minute: showLarge, 30 * time.Minute: showLarge}},
+		{name: "no certificate is renewed", invariant: 17, road: func(_ *fleet, next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == wire.PathRenew {
+					w.WriteHeader(http.StatusServiceUnavailable)
+					return
+				}
+				next.ServeHTTP(w, r)
+			})
+		}},
 		{name: "a reader that never ends", invariant: 13, rush: true, at: map[time.Duration]func(*fleet){time.Second: neverEnds}},
 	}
 }
@@ -190,6 +209,28 @@ func useCard(f *fleet) {
 
 // everybodyOwns makes each terminal hear that each pack is its own.
 func everybodyOwns(_ *fleet, next http.Handler) http.Handler {
+	return falseFeed(next, func(feed *wire.Feed, to string) {
+		for _, item := range feed.Items {
+			if item.Pack != nil {
+				item.Pack.Owner = to
+			}
+		}
+	})
+}
+
+// leavesOut lets no terminal hear what is suspended, and all that comes after it.
+func leavesOut(_ *fleet, next http.Handler) http.Handler {
+	return falseFeed(next, func(feed *wire.Feed, _ string) {
+		for i := range feed.Items {
+			if feed.Items[i].Suspension != nil {
+				feed.Items[i] = wire.FeedItem{Seq: feed.Items[i].Seq, Kind: "nothing"}
+			}
+		}
+	})
+}
+
+// falseFeed changes what a terminal hears.
+func falseFeed(next http.Handler, change func(feed *wire.Feed, to string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != wire.PathFeed {
 			next.ServeHTTP(w, r)
@@ -199,11 +240,7 @@ func everybodyOwns(_ *fleet, next http.Handler) http.Handler {
 		next.ServeHTTP(answer, r)
 		var feed wire.Feed
 		if json.Unmarshal(answer.Body.Bytes(), &feed) == nil && answer.Code == http.StatusOK {
-			for _, item := range feed.Items {
-				if item.Pack != nil {
-					item.Pack.Owner = from(r.Context())
-				}
-			}
+			change(&feed, from(r.Context()))
 			answer.Body.Reset()
 			_ = json.NewEncoder(answer.Body).Encode(feed)
 		}
@@ -229,6 +266,16 @@ func allowsAtOnce(f *fleet, next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// showLarge has each shop shown a prize that the next day's policy does not pay at a counter.
+func showLarge(f *fleet) {
+	for _, s := range f.shops {
+		if i := slices.IndexFunc(s.fresh, func(l *lot) bool { return l.amount > lowerLimit && l.amount <= f.limits().ShopLimit }); i >= 0 {
+			s.fresh[i].at = s
+			s.serve(s.fresh[i])
+		}
+	}
 }
 
 // acksInItsPlace answers uploads with central's own key, and central never sees them.

@@ -253,6 +253,7 @@ func (f *fleet) replayable(path string) bool {
 // the first (invariant 8).
 func (f *fleet) replay(name string, q *http.Request, body []byte, first *httptest.ResponseRecorder, later time.Duration) {
 	again := q.Clone(context.WithoutCancel(q.Context()))
+	restores := f.truth.putBacks()
 	f.spawn(func() {
 		if !passes(f.ctx, later) {
 			return
@@ -260,8 +261,8 @@ func (f *fleet) replay(name string, q *http.Request, body []byte, first *httptes
 		f.standing.RLock() // central does not go under our hands
 		defer f.standing.RUnlock()
 		c := f.central
-		if c == nil {
-			return
+		if c == nil || f.truth.putBacks() != restores {
+			return // central has forgotten the first
 		}
 		if h := f.plant.beforeReplay; h != nil {
 			h(f)

@@ -54,12 +54,15 @@ type life struct {
 	way     *link
 	counter *terminal.Terminal
 	printer *terminaltest.Printer
+	rules   *limits
+	said    atomic.Pointer[[]validate.Message] // what central says, as it was read last; nil after a change
 	end     context.CancelFunc
 	done    sync.WaitGroup
 	life    int
 	head    ledger.Head // its journal's end, when it ended
 }
 
+// addShop enrols a terminal and brings its first packs.
 func (f *fleet) addShop(name string) {
 	s := &outlet{f: f, name: name, desk: make(chan struct{}, 1), night: len(f.shops)%8 == 3}
 	s.cutAt.Store("")
@@ -91,7 +94,7 @@ func (f *fleet) addShop(name string) {
 func (s *outlet) sell(pack uint32) { s.fresh = append(s.fresh, s.f.lots[pack]...) }
 
 func (s *outlet) config() configs.Terminal {
-	c := configs.Terminal{Name: s.name, Data: s.dir, ReserveMB: 1, QuotaMB: 100, Central: configs.Central{URL: "https://central.test"}}
+	c := configs.Terminal{Name: s.name, Data: s.dir, ReserveMB: 1, QuotaMB: 100, Central: configs.Central{URL: "https://central.test"}, Policy: s.f.configured()}
 	if !s.f.plant.unbounded {
 		c.Allowance = configs.Allowance{Claims: fleetClaims, Money: fleetMinor}
 	}
@@ -150,8 +153,10 @@ func (s *outlet) power() {
 	f.must(err)
 	p.blocks.now = trusted
 	f.must(p.blocks.rescan(f.ctx))
+	p.rules, err = newLimits(p.config, believed, trusted, quiet)
+	f.must(err)
 	p.way, err = newLink(p.config, believed, p.book, p.blocks, nil, func() []string { return nil },
-		outside{dial: f.roads.dialer(p), rand: s.spread, now: s.clock, book: p.behindLink, step: p.step}, quiet)
+		outside{dial: f.roads.dialer(p), rand: s.spread, now: s.clock, book: p.behindLink, step: p.step, policies: func() { f.must(p.rules.rescan()) }}, quiet)
 	f.must(err)
 	p.openCounter(trusted, newClockWatch(s.clock, func() time.Duration { return time.Since(booted) }, trusted, signedFloor(f.ctx, p.book)), quiet)
 	_, err = p.counter.Recover(f.ctx)
@@ -180,11 +185,15 @@ func (p *life) openCounter(trusted func() time.Time, clock *clockWatch, quiet *s
 	if f.plant.counter != nil {
 		book = f.plant.counter(p, book)
 	}
+	rules := p.rules.inForce
+	if f.plant.policy != nil {
+		rules = f.plant.policy(p)
+	}
 	if f.plant.trusted != nil {
 		trusted = f.plant.trusted(p)
 	}
-	p.counter = terminal.New(terminal.Options{Name: s.name, Shelf: p.blocks.shelf, Ledger: book, Printer: &mouth{p.printer, p}, Central: p.way.central(), AcceptScaled: true,
-		Policy: f.limits, Currency: "EUR", Operator: "marie", Now: s.clock, Trusted: trusted, Log: quiet, Rand: mathrand.NewChaCha8(seed), Clock: clock.fault, Step: p.step})
+	p.counter = terminal.New(terminal.Options{Name: s.name, Shelf: p.blocks.shelf, Ledger: book, Printer: &mouth{p.printer, p}, Central: p.way.central(), Packs: packsOf{p.way.packs(), p}, Messages: messagesOf{p.way.messages(), p}, AcceptScaled: true,
+		Policy: rules, Currency: "EUR", Operator: "marie", Now: s.clock, Trusted: trusted, Log: quiet, Rand: mathrand.NewChaCha8(seed), Clock: clock.fault, Step: p.step})
 }
 
 // spread is the link's: it follows from the moment, so that lanes that fail together draw
@@ -342,6 +351,42 @@ func (b *behindCounter) Z(ctx context.Context, kind validate.ClosingKind, operat
 	return b.journal.Z(ctx, kind, operator)
 }
 
+// packsOf and messagesOf are what the counter has of packs and messages: each write is whole
+// before the power can go, and messages are read again only when something was heard.
+type packsOf struct {
+	terminal.Packs
+	p *life
+}
+
+func (b packsOf) Activate(ctx context.Context, gameCode string, pack uint32, operator string, entered validate.Entered) (validate.Pack, error) {
+	b.p.disk.Lock()
+	defer b.p.disk.Unlock()
+	return b.Packs.Activate(ctx, gameCode, pack, operator, entered)
+}
+
+type messagesOf struct {
+	from terminal.Messages
+	p    *life
+}
+
+func (b messagesOf) Read(ctx context.Context, number int64, operator string) error {
+	b.p.disk.Lock()
+	defer b.p.disk.Unlock()
+	defer b.p.said.Store(nil)
+	return b.from.Read(ctx, number, operator)
+}
+
+func (b messagesOf) Messages(ctx context.Context) ([]validate.Message, error) {
+	if list := b.p.said.Load(); list != nil {
+		return slices.Clone(*list), nil
+	}
+	list, err := b.from.Messages(ctx)
+	if err == nil && !b.p.way.trusted().IsZero() { // a message has its days
+		b.p.said.Store(&list)
+	}
+	return slices.Clone(list), err
+}
+
 // Writable looks at the disk once a minute when nothing was written, not every three seconds.
 func (b *behindCounter) Writable() error {
 	b.mu.Lock()
@@ -433,6 +478,7 @@ func (b *linkBook) Ack(ctx context.Context, a wire.Ack) error {
 func (b *linkBook) ApplyFeed(ctx context.Context, items []wire.FeedItem, next int64) error {
 	b.p.disk.Lock()
 	defer b.p.disk.Unlock()
+	defer b.p.said.Store(nil)
 	return b.Ledger.ApplyFeed(ctx, items, next)
 }
 

@@ -27,6 +27,7 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"grattoir/configs"
 	"grattoir/sync/central"
 	"grattoir/validate"
 	"grattoir/validate/manifest"
@@ -53,6 +54,7 @@ type fleet struct {
 	atEnd []func()
 
 	roads    *roads
+	backup   string       // a folder from which central will be put back, "" for none
 	standing sync.RWMutex // held over the use of central, and to stop it
 	central  *central.Central
 	server   *http.Server
@@ -111,17 +113,15 @@ var fleetTiers = []manifest.Tier{{Count: 1, Amount: 50000}, {Count: 6, Amount: 5
 func newFleet(t *testing.T, seed uint64, size fleetSize, p plant) *fleet {
 	f := &fleet{t: t, ctx: context.Background(), seed: seed, size: size.shops, plant: p, dir: fleetDir(t), lots: map[uint32][]*lot{}, owner: map[uint32]*outlet{}, lost: map[uint32]*outlet{},
 		serial: map[string]int{}, counts: map[string]int{}, truth: newTruth()}
-	asleep(3*24*time.Hour + 18*time.Hour) // a Tuesday evening: shops close, and a day ends at 23:00 UTC
-	f.began = time.Now()
+	f.began = time.Date(2000, 11, 14, 18, 0, 0, 0, time.UTC) // a Tuesday evening: shops close, and a day ends at 23:00 UTC
+	if p.late {
+		f.began = f.began.Add(4*time.Hour + 50*time.Minute)
+	}
 	f.calm = size.calm
-	f.until = time.Now().Add(time.Duration(size.hours * float64(time.Hour)))
+	f.until = f.began.Add(time.Duration(size.hours * float64(time.Hour)))
 	f.roads = newRoads(f)
 	f.still.Store(true)
-	f.startCentral()
-	f.makeTickets()
-	for n := range size.shops {
-		f.addShop(fmt.Sprintf("T-%02d", n+1))
-	}
+	f.enrolAll()
 	f.still.Store(false)
 	for _, s := range f.shops {
 		s.power()
@@ -129,6 +129,32 @@ func newFleet(t *testing.T, seed uint64, size fleetSize, p plant) *fleet {
 	}
 	f.plan(size.calm)
 	return f
+}
+
+// enrolAll makes central and its terminals, so long before the evening that every certificate
+// must be renewed on it; of each eighth terminal it has ended, it lay in a cupboard.
+func (f *fleet) enrolAll() {
+	const day = 24 * time.Hour
+	asleep(time.Until(f.began.Add(-100 * day)))
+	f.startCentral()
+	f.makeTickets()
+	enrol := func(old bool) {
+		for n := range f.size {
+			if (n%8 == 6) == old {
+				f.addShop(fmt.Sprintf("T-%02d", n+1))
+			}
+		}
+	}
+	enrol(true)
+	f.stopCentral()
+	asleep(time.Until(f.began.Add(-62*day - 12*time.Hour)))
+	f.startCentral()
+	enrol(false)
+	f.stopCentral()
+	slices.SortFunc(f.shops, func(a, b *outlet) int { return strings.Compare(a.name, b.name) })
+	asleep(time.Until(f.began))
+	f.startCentral()
+	f.publish(f.limits())
 }
 
 // fleetDir is a folder in memory, where there is one: what a disk does to files when the
@@ -375,7 +401,7 @@ func (f *fleet) makeTickets() {
 	f.sealBlock(2, "398", "2", 1, uint32(f.size))
 	f.nextPack = uint32(3*f.size) + 1
 	// Thirty days from the notice, inclusive: the last day is the simulated one.
-	today := policy.DateOf(time.Now().UTC())
+	today := policy.DateOf(f.began)
 	for days := 40; days > 0; days-- {
 		if on := today.Add(-days); policy.LastClaimDay(on, 30) == today {
 			f.closing = on
@@ -439,7 +465,13 @@ func packOf(pack uint32) (gameCode string, number uint32) {
 
 // limits are what every shop pays by.
 func (f *fleet) limits() policy.Policy {
-	return policy.Policy{Version: "w1", Currency: "EUR", ShopLimit: 30000, ClaimDays: 30, BookedRisk: fleetRisk, BookedRiskParty: "the lottery"}
+	return policy.Policy{Version: "w1", ValidFrom: policy.Date{Year: 2000, Month: 11, Day: 1}, Currency: "EUR", ShopLimit: 30000, ClaimDays: 30, BookedRisk: fleetRisk, BookedRiskParty: "the lottery"}
+}
+
+// configured is what a terminal's configuration says of them.
+func (f *fleet) configured() configs.Policy {
+	p := f.limits()
+	return configs.Policy{Version: p.Version, Currency: p.Currency, ShopLimit: int64(p.ShopLimit), ClaimDays: p.ClaimDays}
 }
 
 // over tells whether the claim period of a lot has truly ended at t.

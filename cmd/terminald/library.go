@@ -272,6 +272,29 @@ func (l *library) know(listed []wire.Block) {
 	}
 }
 
+// learn tells the shelf of the games in central's catalogue, also those that are newer than
+// this program. A check that is under way ends as it began: the shelf takes it in between
+// two of them.
+func (l *library) learn(catalogue func() ([]byte, error)) error {
+	text, err := catalogue()
+	if err != nil || text == nil {
+		return err
+	}
+	games, err := configs.DecodeCatalogue(text)
+	if err != nil {
+		return err
+	}
+	for _, g := range games {
+		for _, e := range g.Emissions {
+			if e.GameCode != nil {
+				l.shelf.Know(*e.GameCode)
+			}
+		}
+	}
+	l.log.Info("catalogue in use", "games", len(games))
+	return nil
+}
+
 // held is what the link must know of a file of central's.
 func (l *library) held(sha256 string) (uplink.Held, bool) {
 	l.mu.Lock()

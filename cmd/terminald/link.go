@@ -100,8 +100,9 @@ func newLink(c configs.Terminal, t trust, book *ledger.Ledger, blocks *library, 
 		Blocks: uplink.BlockStore{Dir: c.Manifests(), Quota: c.QuotaMB << 20, Reserve: c.ReserveMB << 20}, Dial: world.dial, Rand: world.rand, Now: world.now, Log: log,
 		Program: version(), Faults: faults, Peppers: blocks.lackPeppers, KeepPepper: blocks.keepPepper, Register: register, Step: world.step,
 		PolicyDir: c.Policies(), OnPolicies: world.policies,
-		OnBlocks: func() { logError(log, "looking for new manifests", blocks.rescan(context.Background())) },
-		OnListed: func() { blocks.know(up.Listed()) }, Held: blocks.held})
+		OnBlocks:    func() { logError(log, "looking for new manifests", blocks.rescan(context.Background())) },
+		OnListed:    func() { blocks.know(up.Listed()) },
+		OnCatalogue: func() { logError(log, "reading the catalogue", blocks.learn(up.Catalogue)) }, Held: blocks.held})
 	switch {
 	case err != nil && book.Writable() != nil: // what it needs of the ledger cannot be read
 		log.Error("no link to central: the ledger cannot be read", "err", err)
@@ -110,6 +111,7 @@ func newLink(c configs.Terminal, t trust, book *ledger.Ledger, blocks *library, 
 		return nil, err
 	}
 	blocks.know(up.Listed()) // from before the start
+	logError(log, "reading the catalogue", blocks.learn(up.Catalogue))
 	return &link{up: up, book: book, blocks: blocks, name: c.Name}, nil
 }
 
@@ -212,8 +214,11 @@ func (s shelf) Activate(ctx context.Context, gameCode string, pack uint32, opera
 		}
 	}
 	p, err := s.book.Activate(ctx, gameCode, pack, operator, entered)
-	if errors.Is(err, ledger.ErrPack) {
+	switch {
+	case errors.Is(err, ledger.ErrPack):
 		err = fmt.Errorf("%w: %w", terminal.ErrNotForSale, err)
+	case errors.Is(err, ledger.ErrSales):
+		err = fmt.Errorf("%w: %w", terminal.ErrSalesEnded, err)
 	}
 	return p, err
 }

@@ -35,7 +35,7 @@ func command() *cobra.Command {
 				return cli.Exit(cli.Usage, err)
 			}
 			cli.SmallHeap()
-			return run(cmd.Context(), c)
+			return run(cmd.Context(), path, c)
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", "/etc/grattoir/terminald.toml", "configuration `file`")

@@ -22,6 +22,7 @@ import (
 	"grattoir/device/printer"
 	"grattoir/device/scanner"
 	"grattoir/device/screen"
+	"grattoir/device/sound"
 	"grattoir/device/terminal"
 	"grattoir/sync/ledger"
 	"grattoir/validate"
@@ -30,9 +31,9 @@ import (
 )
 
 // run is the daemon's life: open, recover, serve, stop in order.
-func run(ctx context.Context, c configs.Terminal) error {
+func run(ctx context.Context, path string, c configs.Terminal) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	return (&daemon{config: c, log: log, now: clock(), pins: pins.Machine(c)}).run(ctx)
+	return (&daemon{path: path, config: c, log: log, now: clock(), pins: pins.Machine(c)}).run(ctx)
 }
 
 // run opens the parts, and closes them however it ends.
@@ -49,6 +50,7 @@ func (d *daemon) run(ctx context.Context) error {
 
 // daemon is the terminal's parts, in the order in which they are opened.
 type daemon struct {
+	path   string // of its configuration, "" for none
 	config configs.Terminal
 	log    *slog.Logger
 	now    func() time.Time
@@ -174,13 +176,13 @@ func (d *daemon) openCounter(ctx context.Context) (err error) {
 		Sign: slipSigner(c, d.trust.identity, d.log)}
 	desk := terminal.Options{Name: c.Name, Shelf: d.blocks.shelf, Ledger: journal{d.book, d.team.shut}, Currency: c.Policy.Currency,
 		Printer: desk{printer.Desk{Device: d.devices.paper, Stationery: d.stationery, Log: d.log}, tornIn(c.Data)}, Central: d.link.central(), Packs: d.link.packs(), Messages: d.link.messages(), Policy: d.rules.inForce, Limits: d.limit,
-		AcceptScaled: c.AcceptScaled, ReleaseAtClose: c.ReleaseAtClose, Operator: c.Operator, Now: d.now, Trusted: d.trusted, Log: d.log, LedgerFault: ledgerFault,
+		AcceptScaled: c.AcceptScaled, ResultSlips: terminal.ResultSlips(c.Printer.ResultSlip), ReleaseAtClose: c.ReleaseAtClose, Operator: c.Operator, Now: d.now, Trusted: d.trusted, Log: d.log, LedgerFault: ledgerFault,
 		Clock: newClockWatch(d.now, uptime.Since, d.trusted, signedFloor(ctx, d.book)).fault, Step: crashStep()}
 	d.team.join(&desk)
 	d.counter = terminal.New(desk)
 	d.board.follow(d.counter)
 	d.page, err = screen.New(screen.Options{Terminal: d.counter, Name: c.Name, Shop: c.Shop.Name, Languages: languages(c.Language), Zone: zone, Currency: c.Policy.Currency,
-		Render: d.render, Demonstration: c.AcceptScaled, StandAlone: c.StandAlone, DataDate: d.blocks.date, Trusted: d.trusted, Operators: d.team.choice(), Log: d.log})
+		Render: d.render, Demonstration: c.AcceptScaled, StandAlone: c.StandAlone, DataDate: d.blocks.date, Trusted: d.trusted, Operators: d.team.choice(), Workshop: d.workshop(), Log: d.log})
 	return err
 }
 
@@ -263,6 +265,10 @@ func (d *daemon) startScans(ctx context.Context, g *group) {
 	})
 	g.start("operators", func() error { return d.team.run(ctx) })
 	g.start("pins", func() error { d.board.run(ctx, d.counter, d.page); return nil })
+	if c := d.config.Sound; len(c.Program) > 0 && c.Volume > 0 {
+		speaker := &sound.Player{Play: sound.Program(c.Program[0], c.Program[1:]...), Volume: c.Volume, Log: d.log}
+		g.start("sound", func() error { speaker.Run(ctx, d.counter); return nil })
+	}
 	g.start("sign-on", func() error { d.counter.Watch(ctx); return nil })
 	g.start("scanner", func() error {
 		return d.devices.glass.Run(ctx, func(s scanner.Scan) {

@@ -11,7 +11,8 @@ import (
 	"grattoir/validate"
 )
 
-// TestPackOfASuspendedGameIsNotPutOnSale at the shop, once the shop has heard of it.
+// TestPackOfASuspendedGameIsNotPutOnSale at the shop, once the shop has heard of it, nor one
+// of a block of which the sales have ended.
 func TestPackOfASuspendedGameIsNotPutOnSale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 7)
@@ -32,6 +33,16 @@ func TestPackOfASuspendedGameIsNotPutOnSale(t *testing.T) {
 			t.Errorf("%+v %v", p, err)
 		}
 		w.must(w.central.ResumeGame(w.ctx, game))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		end := central.SalesEnd{Game: "bingo", Emission: "1", Block: 1, Reason: "its top prizes are paid", Operator: "anne"}
+		w.must(w.central.EndSales(w.ctx, end))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if p, err := activate(); !errors.Is(err, terminal.ErrSalesEnded) || p.State != validate.PackDelivered {
+			t.Errorf("of a block of which the sales have ended: %+v %v", p, err)
+		}
+		w.must(w.central.ResumeSales(w.ctx, end))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if p, err := activate(); err != nil || p.State != validate.PackActive {

@@ -24,8 +24,8 @@ const (
 	Asking   Signal = "unsure" // somebody else decides, or the same act once more
 )
 
-// signalOf is the signal of a view.
-func signalOf(v terminal.View) Signal {
+// SignalOf is the signal of a view. No signal tells how much was won.
+func SignalOf(v terminal.View) Signal {
 	switch {
 	case v.Stage == terminal.Paid, v.Stage == terminal.Trained:
 		return Paying
@@ -83,18 +83,18 @@ func (b *Board) follow(ctx context.Context, counter Counter) {
 		if paid := l.paid(state); paid && !first {
 			b.payDrawer(ctx)
 		}
-		if key := keyOf(state.View); key != l.shown {
+		if key := NameOf(state.View); key != l.shown {
 			l.shown = key
 			if !first {
-				l.play(signalOf(state.View).sound())
+				l.play(SignalOf(state.View).sound())
 			}
 		}
 		l.await(ctx, changed)
 	}
 }
 
-// keyOf names what a view shows, so that it is sounded once.
-func keyOf(v terminal.View) string {
+// NameOf names what a view shows, so that it is signalled once.
+func NameOf(v terminal.View) string {
 	return fmt.Sprintf("%s %s %s", v.ID, v.Stage, v.Verdict.Reason)
 }
 
@@ -106,12 +106,12 @@ func (l *lamps) paid(s terminal.State) bool {
 		l.batch = b.ID
 		now = slices.ContainsFunc(b.Views, func(v terminal.View) bool { return v.Stage == terminal.Paid })
 	}
-	return now || s.View.Stage == terminal.Paid && keyOf(s.View) != l.shown
+	return now || s.View.Stage == terminal.Paid && NameOf(s.View) != l.shown
 }
 
 // light sets the lamps. The alarm is also lit while a device keeps the counter from its work.
 func (l *lamps) light(s terminal.State) {
-	b, sign := l.b, signalOf(s.View)
+	b, sign := l.b, SignalOf(s.View)
 	if !b.lighting.TryLock() {
 		return // a technician looks at them, and the drawer must not wait: await comes back to it
 	}

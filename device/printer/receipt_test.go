@@ -15,9 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"grattoir/device/terminal"
 	"grattoir/validate"
 	"grattoir/validate/money"
 	"grattoir/validate/proof"
+	"grattoir/validate/ticket"
 )
 
 // signer is the code maker of a terminal whose key never changes, with the key published.
@@ -83,6 +85,32 @@ func TestReceiptsAreThePaper(t *testing.T) {
 			t.Fatal(err)
 		}
 		golden(t, name+".txt", []byte(slip.Text(c.columns)))
+	}
+}
+
+// TestResultSlipsSayThatTheyAreNoPayment holds the slips of checks against golden files: for
+// the payment centre with the prize, and for a loser without one.
+func TestResultSlipsSayThatTheyAreNoPayment(t *testing.T) {
+	code, err := ticket.Make(ticket.G40(), "512", 123, 17, "9876543210987654321098")
+	if err != nil {
+		t.Fatal(err)
+	}
+	prize, none := money.Amount(100000000), money.Amount(0)
+	r := terminal.Result{At: paid().At, Terminal: "T-0001", Code: code, Game: "Bingo", Emission: "1"}
+	for name, c := range map[string]struct {
+		verdict  validate.Verdict
+		language money.Language
+		columns  int
+	}{
+		"result-centre-fr-32": {validate.Verdict{Outcome: validate.Refer, Reason: validate.AboveShopLimit, AmountMinor: &prize, Currency: "EUR"}, money.French, 32},
+		"result-lost-en-48":   {validate.Verdict{Outcome: validate.Refuse, Reason: validate.NotAWinner, AmountMinor: &none, Currency: "EUR", Scaled: true}, money.English, 48},
+	} {
+		r.Verdict = c.verdict
+		text := tabac(c.language).Result(r).Text(c.columns)
+		if strings.Contains(text, "98765") {
+			t.Errorf("%s shows the secret", name)
+		}
+		golden(t, name+".txt", []byte(text))
 	}
 }
 

@@ -34,7 +34,7 @@ import (
 const shell = "/usr/lib/chromium/chromium-headless-shell"
 
 // browser starts a browser with one tab. Without one a test skips, and fails in CI.
-func browser(t *testing.T) context.Context {
+func browser(t testing.TB) context.Context {
 	t.Helper()
 	if _, err := os.Stat(shell); err != nil {
 		if os.Getenv("CI") != "" {
@@ -55,7 +55,7 @@ func browser(t *testing.T) context.Context {
 	return tab
 }
 
-func run(t *testing.T, tab context.Context, what string, actions ...chromedp.Action) {
+func run(t testing.TB, tab context.Context, what string, actions ...chromedp.Action) {
 	t.Helper()
 	if err := chromedp.Run(tab, actions...); err != nil {
 		t.Fatalf("%s: %v", what, err)
@@ -66,7 +66,7 @@ func awaitPromise(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.
 
 // awaitJS waits until an expression is true in the page. A page that is just being
 // loaded cannot answer; it is asked again.
-func awaitJS(t *testing.T, tab context.Context, expression string) {
+func awaitJS(t testing.TB, tab context.Context, expression string) {
 	t.Helper()
 	again, last := time.NewTicker(20*time.Millisecond), error(nil)
 	defer again.Stop()
@@ -96,11 +96,11 @@ func click(t *testing.T, tab context.Context, selector string) {
 // place and the click.
 func clickUntil(t *testing.T, tab context.Context, selector, expression string) {
 	t.Helper()
-	for range 5 {
+	for range 20 {
 		click(t, tab, selector)
 		again := time.NewTicker(20 * time.Millisecond)
 		defer again.Stop()
-		for range 150 {
+		for range 20 {
 			var holds bool
 			if err := chromedp.Run(tab, chromedp.Evaluate("!!("+expression+")", &holds)); err == nil && holds {
 				return
@@ -108,13 +108,13 @@ func clickUntil(t *testing.T, tab context.Context, selector, expression string) 
 			<-again.C
 		}
 	}
-	t.Fatalf("five clicks on %s did not lead to: %s", selector, expression)
+	t.Fatalf("twenty clicks on %s did not lead to: %s", selector, expression)
 }
 
 // clickNow presses and releases the mouse in the middle of an element, as often as it
 // says, and does nothing where there is none. It finds the place by script, because a
 // node that the driver knows may have been replaced by the next view.
-func clickNow(t *testing.T, tab context.Context, selector string, times int) {
+func clickNow(t testing.TB, tab context.Context, selector string, times int) {
 	t.Helper()
 	var at []float64
 	run(t, tab, "place of "+selector, chromedp.Evaluate(
@@ -126,7 +126,7 @@ func clickNow(t *testing.T, tab context.Context, selector string, times int) {
 
 // settle waits until a request of the page has been answered: a press before it has
 // arrived by then.
-func settle(t *testing.T, tab context.Context) {
+func settle(t testing.TB, tab context.Context) {
 	t.Helper()
 	run(t, tab, "round trip", chromedp.Evaluate(`fetch("/static/screen.css").then(r => r.text()).then(t => t.length)`, nil, awaitPromise))
 }
@@ -451,6 +451,13 @@ func (c *counter) sheetShots(base terminal.State, on func(validate.Reason, money
 		add("sheet-"+name, duty, x, false)
 	}
 
+	bad := health.Check{Code: "D14", Name: "printer", State: health.Fail, Detail: strings.Repeat("a detail of some length ", 9), Hint: strings.Repeat("what to do about it ", 9)}
+	report := health.Report{Checks: []health.Check{bad, bad, bad}}
+	for name, found := range map[sheetName]inspection{workshopSheet: {}, doctorSheet: {report: &report}, trialSheet: {tried: &bad},
+		addressSheet: {list: []Address{{"central", "https://central.lottery.example:8443"}, {"network", "192.168.178.120"}, {"network", "fd00:1234:5678:9abc:def0:1234:5678:9abc"}, {"page", "http://127.0.0.1:8087/"}, {"program", "grattoir v1.2.3-45-gabcdef0"}}}} {
+		add("sheet-"+string(name), duty, sheet{name: name, found: &found}, false)
+	}
+
 	b := terminal.Batch{ID: "b", Currency: "EUR", Needs: []validate.Need{}}
 	for i, r := range []validate.Reason{validate.Winner, validate.NotAWinner, validate.AlreadyPaidElsewhere, validate.PackNotActive, validate.AboveShopLimit, validate.Winner, validate.TicketNotInBlock, validate.Winner, validate.NotAuthentic, validate.Winner} {
 		v := on(r, 199999).View
@@ -532,7 +539,10 @@ const measure = `(() => {
 // TestBrowserEveryViewFits looks at every view in both languages at the three screens, and
 // leaves pictures of some in test-out, or of all in the folder that GRATTOIR_SHOTS names.
 func TestBrowserEveryViewFits(t *testing.T) {
-	c := newCounter(t, func(o *Options) { o.Demonstration = true })
+	c := newCounter(t, func(o *Options) {
+		o.Demonstration = true
+		o.Workshop = Workshop{Bench: &health.Bench{}, Addresses: func() []Address { return nil }, Examine: func(context.Context) (health.Report, error) { return health.Report{}, nil }}
+	})
 	c.trusted = time.Time{} // the longest clock
 	c.silence = time.Hour
 	inner := c.Handler()
@@ -541,7 +551,7 @@ func TestBrowserEveryViewFits(t *testing.T) {
 			<-r.Context().Done()
 			return
 		}
-		if strings.HasPrefix(r.URL.Path, "/slip/") {
+		if strings.HasPrefix(r.URL.Path, "/slip/") || r.URL.Path == "/address.png" {
 			w.Header().Set("Content-Type", "image/png")
 			w.Header().Set("Cache-Control", "max-age=3600")
 			_ = c.opt.Render(w, validate.Receipt{})

@@ -115,6 +115,14 @@ func (s *Screen) reprint(_ http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// printResult prints a slip of the check on the counter.
+func (s *Screen) printResult(_ http.ResponseWriter, r *http.Request) error {
+	if err := s.opt.Terminal.PrintResult(r.PostForm.Get("id")); err != nil {
+		return fmt.Errorf("slip of a check: %w", err)
+	}
+	return nil
+}
+
 // readMessage records that a message was read.
 func (s *Screen) readMessage(_ http.ResponseWriter, r *http.Request) error {
 	number, err := strconv.ParseInt(r.PostForm.Get("message"), 10, 64)

@@ -52,6 +52,7 @@ type Options struct {
 	Trusted       func() time.Time // newest trusted time, zero for none; nil is none
 	// Operators are those who may be chosen to sign on or to allow an act, nil where nobody signs on.
 	Operators func(context.Context) ([]Operator, error)
+	Workshop  Workshop // of the technician
 	Log       *slog.Logger
 }
 
@@ -68,7 +69,8 @@ type Screen struct {
 	closed  context.Context
 	close   context.CancelFunc
 
-	act sync.Mutex // held over one press
+	working sync.WaitGroup // what a sheet has begun and takes long
+	act     sync.Mutex     // held over one press
 
 	mu      sync.Mutex // guards what follows
 	seq     uint64     // rises at every change of what is shown
@@ -130,7 +132,12 @@ func New(opt Options) (*Screen, error) {
 
 // Close ends the open streams, so that an orderly stop of the server need not wait for
 // browsers to leave. Register it with http.Server.RegisterOnShutdown.
-func (s *Screen) Close() { s.close() }
+func (s *Screen) Close() {
+	s.mu.Lock()
+	s.close()
+	s.mu.Unlock()
+	s.working.Wait()
+}
 
 // Handler serves the clerk's page at / and the player's at /player. It is meant for a
 // listener on a loopback address and answers requests for such a host only. Its streams
@@ -153,13 +160,15 @@ func (s *Screen) Handler() http.Handler {
 	mux.HandleFunc("POST /read", s.press(s.readMessage))
 	mux.HandleFunc("POST /language", s.press(s.language))
 	mux.HandleFunc("POST /complete", s.press(s.complete))
+	mux.HandleFunc("POST /result", s.press(s.printResult))
 	mux.HandleFunc("POST /lock", s.press(s.lock))
 	mux.HandleFunc("POST /batch", s.press(s.beginBatch))
 	mux.HandleFunc("POST /batch/pay", s.press(s.payBatch))
 	mux.HandleFunc("POST /batch/end", s.press(s.endBatch))
+	mux.HandleFunc("GET /address.png", s.addressPicture)
 	mux.HandleFunc("POST /open", s.press(s.open))
 	for path, act := range map[string]func(context.Context, sheet, url.Values) error{"code": s.enterCode, "page": s.turnPage, "again": s.again,
-		"print": s.printReport, "pick": s.pick, "float": s.enterFloat, "pin": s.enterPIN, "sure": s.sure, "leave": s.leave} {
+		"print": s.printReport, "pick": s.pick, "float": s.enterFloat, "pin": s.enterPIN, "sure": s.sure, "leave": s.leave, "try": s.try} {
 		mux.HandleFunc("POST /sheet/"+path, s.on(act))
 	}
 	return s.guarded(mux)

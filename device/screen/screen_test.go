@@ -50,13 +50,13 @@ type counter struct {
 
 // newCounter makes a counter whose printing goes on until the test ends. Edit, when
 // set, changes the options.
-func newCounter(t *testing.T, edit func(*Options)) *counter {
+func newCounter(t testing.TB, edit func(*Options)) *counter {
 	t.Helper()
 	return newCounterOf(t, nil, edit)
 }
 
 // newCounterOf makes one of other options of the counter itself, too.
-func newCounterOf(t *testing.T, desk func(*terminal.Options), edit func(*Options)) *counter {
+func newCounterOf(t testing.TB, desk func(*terminal.Options), edit func(*Options)) *counter {
 	t.Helper()
 	now := func() time.Time { return noon }
 	log := slog.New(slog.DiscardHandler)
@@ -106,7 +106,7 @@ func drawing() image.Image {
 }
 
 // put lays a ticket of an amount on the shelf and returns its code.
-func (c *counter) put(t *testing.T, number uint16, o validate.Opened) string {
+func (c *counter) put(t testing.TB, number uint16, o validate.Opened) string {
 	t.Helper()
 	code, err := ticket.Make(ticket.G40(), "512", 123, number, "0123456789012345678901")
 	if err != nil {
@@ -258,6 +258,25 @@ func TestCashIsConfirmedInASecondStepOnly(t *testing.T) {
 	wantAll(t, "after yes", c.press(t, "/pay", next.ID, "cash", "yes").Body.String(), "PAYÉ", "300\u00a0€")
 	if got := c.ledger.Claims(); len(got) != 1 || got[0].Amount != 30000 {
 		t.Errorf("claims %v, want the 300 € alone", got)
+	}
+}
+
+func TestSlipForThePaymentCentreIsPrintedOnce(t *testing.T) {
+	c := newCounter(t, nil)
+	v := c.check(t, 1, 600000)
+	wantAll(t, "the page of a prize above the limit", c.do(t, "GET", "/", nil, nil).Body.String(), "IMPRIMER LE BON", "6\u202f000\u00a0€")
+	wantAll(t, "the first press", c.press(t, "/result", v.ID).Body.String(), "Bon envoyé")
+	if r := c.press(t, "/result", v.ID); r.Code != http.StatusConflict {
+		t.Errorf("the second press: %d", r.Code)
+	}
+	c.await(t, "the slip", func(terminal.State) bool { return len(c.printer.Results()) > 0 })
+	if list := c.printer.Results(); len(list) != 1 || list[0].Verdict.Reason != validate.AboveShopLimit || list[0].Game != "Bingo" {
+		t.Errorf("%+v", list)
+	}
+	v = c.check(t, 2, 0)
+	wantNone(t, "the page of a loser", c.do(t, "GET", "/", nil, nil).Body.String(), "IMPRIMER LE BON")
+	if r := c.press(t, "/result", v.ID); r.Code != http.StatusConflict {
+		t.Errorf("a slip of a loser that nobody offers: %d", r.Code)
 	}
 }
 

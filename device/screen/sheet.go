@@ -65,6 +65,7 @@ type sheet struct {
 	acts     []validate.Transaction
 	receipt  *validate.Receipt
 	messages []validate.Message
+	found    *inspection // a technician's
 }
 
 // Operator is somebody who may be chosen on the page.
@@ -161,7 +162,7 @@ func (s *Screen) open(_ http.ResponseWriter, r *http.Request) error {
 	ctx := context.WithoutCancel(r.Context())
 	x := sheet{name: sheetName(r.PostForm.Get("sheet-name"))}
 	switch x.name {
-	case noSheet, menuSheet, codeSheet, closingsSheet:
+	case noSheet, menuSheet, codeSheet, closingsSheet, workshopSheet:
 	case historySheet:
 		return s.openHistory(ctx)
 	case messagesSheet:
@@ -172,6 +173,8 @@ func (s *Screen) open(_ http.ResponseWriter, r *http.Request) error {
 		x.messages = list
 	case slipSheet:
 		return s.openSlip(ctx, r.PostForm)
+	case doctorSheet, trialSheet, addressSheet:
+		return s.openTechnician(x.name)
 	case reportSheet:
 		kind := validate.ClosingKind(r.PostForm.Get("kind"))
 		c, err := s.opt.Terminal.Report(ctx, kind)

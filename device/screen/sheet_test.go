@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"html"
+	"image"
+	"image/draw"
+	"image/png"
 	"log/slog"
 	"net/http"
 	"regexp"
@@ -11,7 +14,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/makiuchi-d/gozxing"
+	"github.com/makiuchi-d/gozxing/qrcode"
+
+	"grattoir/device/health"
+	"grattoir/device/printer"
 	"grattoir/device/terminal"
 	"grattoir/device/terminal/terminaltest"
 	"grattoir/validate"
@@ -310,6 +319,92 @@ func TestMessagesCanBeReadAgain(t *testing.T) {
 	c.messages.Say(validate.Message{Number: 2, From: "2026-12-02", French: "Le second.", English: "The second."})
 	wantAll(t, "the newest", c.tap(t, "/open", "sheet-name", "messages"), "Le second.", "À LIRE", "page 1 sur 2")
 	wantAll(t, "the older", c.tap(t, "/sheet/page", "page", "1"), "Le premier.")
+}
+
+func TestTechnicianExaminesAndTriesTheDevicesOnThePage(t *testing.T) {
+	examined, printed := make(chan struct{}), make(chan string, 1)
+	bench := health.Bench{Print: func(_ context.Context, mark string) (printer.State, error) {
+		printed <- mark
+		return printer.StatePrinted, nil
+	}}
+	c := newCounter(t, func(o *Options) {
+		o.Workshop = Workshop{Bench: &bench, Addresses: func() []Address {
+			return []Address{{"central", "https://central.example:8443"}, {"network", "192.168.1.20"}}
+		},
+			Examine: func(ctx context.Context) (health.Report, error) {
+				select {
+				case <-examined:
+				case <-ctx.Done():
+				}
+				var r health.Report
+				bad := health.About(health.CheckSpace)
+				bad.State, bad.Detail, bad.Hint = health.Fail, "3 MB are free", "free some"
+				good := health.About(health.CheckLedger)
+				good.State = health.OK
+				r.Add(good, bad)
+				return r, nil
+			}}
+	})
+	wantAll(t, "the menu", c.tap(t, "/open", "sheet-name", "menu"), "TECHNICIEN")
+	wantAll(t, "the workshop", c.tap(t, "/open", "sheet-name", "workshop"), "EXAMEN", "AUTOTEST", "ADRESSES")
+	until := func(what string, parts ...string) {
+		t.Helper()
+		for {
+			now := c.take("clerk")
+			page := c.page(t)
+			missing := slices.IndexFunc(parts, func(p string) bool { return !strings.Contains(page, p) })
+			if missing < 0 {
+				return
+			}
+			select {
+			case <-now.question:
+			case <-now.counter:
+			case <-time.After(10 * time.Second):
+				t.Fatalf("%s: %q never came:\n%s", what, parts[missing], page)
+			}
+		}
+	}
+	wantAll(t, "the doctor at work", c.tap(t, "/open", "sheet-name", "doctor"), "En cours…")
+	close(examined)
+	until("the doctor", "2 contrôles : 1 bons, 1 à voir.", "D4", "FAIL", "3 MB are free", "free some")
+	c.tap(t, "/sheet/leave")
+	wantAll(t, "the self-test", c.tap(t, "/open", "sheet-name", "trial"), "T1", "T5")
+	c.tap(t, "/sheet/try", "step", "T1")
+	if mark := <-printed; !health.IsMark(mark) {
+		t.Errorf("the slip carries %q", mark)
+	}
+	until("the slip", "T1", "OK")
+	c.tap(t, "/sheet/leave")
+	wantAll(t, "the addresses", c.tap(t, "/open", "sheet-name", "address"), "192.168.1.20", "/address.png")
+	picture, err := png.Decode(c.do(t, "GET", "/address.png", nil, nil).Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dots, err := gozxing.NewBinaryBitmapFromImage(framed(picture))
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := qrcode.NewQRCodeReader().Decode(dots, nil)
+	if err != nil || !strings.Contains(read.GetText(), "https://central.example:8443") {
+		t.Errorf("the code reads %v, %v", read, err)
+	}
+
+	// A customer comes first: the ticket takes the sheet away, and nothing is tried over it.
+	c.tap(t, "/sheet/leave")
+	c.check(t, 1, 2000)
+	c.tap(t, "/open", "sheet-name", "trial")
+	if page := c.tap(t, "/sheet/try", "step", "T1"); strings.Contains(page, "En cours…") || len(printed) != 0 {
+		t.Errorf("a device is tried during a sale:\n%s", page)
+	}
+}
+
+// framed gives a code the quiet zone that a page gives it.
+func framed(code image.Image) image.Image {
+	b := code.Bounds().Inset(-40)
+	out := image.NewGray(b)
+	draw.Draw(out, b, image.White, image.Point{}, draw.Src)
+	draw.Draw(out, code.Bounds(), code, code.Bounds().Min, draw.Src)
+	return out
 }
 
 // TestPINIsNeverOnThePageOrInTheLog: what is typed goes to the counter and comes back nowhere.

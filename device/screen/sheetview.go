@@ -108,7 +108,9 @@ func (s *Screen) laid(v *view, now snapshot, l money.Language) {
 	p := &sheetView{Name: string(x.name), Trouble: troubleOf(x.err, w, l)}
 	switch x.name {
 	case menuSheet:
-		p.Tiles = menu(now.state, w) // they name themselves, and need the room
+		p.Tiles = s.menu(now.state, w) // they name themselves, and need the room
+	case workshopSheet:
+		p.Tiles = s.workshop(now.state, w)
 	case codeSheet:
 		p.Title, p.Text = w.CodeTitle(), []string{w.CodeHint()}
 		p.Keypad = &keypad{Action: "/sheet/code", Max: ticket.MaxLength, Groups: 5}
@@ -133,6 +135,8 @@ func (s *Screen) laid(v *view, now snapshot, l money.Language) {
 		s.report(p, x, w, l)
 	case messagesSheet:
 		s.messages(p, x, w, l)
+	case doctorSheet, trialSheet, addressSheet:
+		s.technician(p, x, w)
 	}
 	if len(p.Side) == 0 { // there is room for them
 		p.Side, p.Turn = p.Turn, nil
@@ -145,7 +149,7 @@ func (s *Screen) laid(v *view, now snapshot, l money.Language) {
 func (v *view) lie(p *sheetView, serial uint64) {
 	v.Look, v.Sheet, v.Serial = lookSheet, p, serial
 	v.Word, v.Amount, v.InWords, v.Clerk, v.NextStep, v.Code, v.Details, v.When = "", "", "", "", "", "", nil, nil
-	v.CanPay, v.CashFirst, v.CanAsk, v.CanActivate, v.ActivateFirst, v.Receipt, v.Batch, v.Acts = false, false, false, false, false, nil, nil, nil
+	v.CanPay, v.CashFirst, v.CanAsk, v.CanActivate, v.ActivateFirst, v.CanSlip, v.Receipt, v.Batch, v.Acts = false, false, false, false, false, false, nil, nil, nil
 }
 
 // maxPIN is the longest PIN that operators have.
@@ -173,7 +177,7 @@ func typing(on terminal.View, w words, text validate.Text) *sheetView {
 }
 
 // menu are the acts that need no ticket.
-func menu(state terminal.State, w words) []button {
+func (s *Screen) menu(state terminal.State, w words) []button {
 	list := []button{opens(historySheet, w.History()), opens(closingsSheet, w.Closings()), opens(messagesSheet, w.Messages())}
 	train := w.TrainOn()
 	if state.Training {
@@ -192,6 +196,9 @@ func menu(state terminal.State, w words) []button {
 		if !state.Session.Locked {
 			list = append(list, button{ID: "lock", Action: "/lock", Label: w.Lock()})
 		}
+	}
+	if len(s.workshop(state, w)) > 0 {
+		list = append(list, opens(workshopSheet, w.Technician()))
 	}
 	return list
 }

@@ -77,6 +77,7 @@ type view struct {
 	When               []string // of an earlier payment
 	CanPay, CashFirst  bool
 	CanAsk             bool // central may allow the payment
+	CanSlip            bool // a slip of the check may be printed
 	CanActivate        bool // the pack on the counter may be put on sale
 	ActivateFirst      bool // the clerk is asked whether it is meant
 	Receipt            *receiptView
@@ -173,6 +174,10 @@ func (s *Screen) viewOf(now snapshot, l money.Language) view {
 		}
 	case terminal.Verdict:
 		s.verdict(&v, on, now.asking, l)
+		v.CanSlip = now.clerk && s.opt.Terminal.CanSlip(on)
+		if on.Slip {
+			v.Details = append(v.Details, w.SlipSent())
+		}
 		if f := now.state.Printer; f != nil && on.Verdict.Reason == validate.PrinterNotReady {
 			v.Clerk = f.Code + "\u00a0: " + oneLine(f.Clerk(l))
 		}
@@ -224,6 +229,7 @@ func (s *Screen) viewOf(now snapshot, l money.Language) view {
 	if len(v.When) > 0 && v.WordSize == "l" {
 		v.WordSize = "m" // what is said of the earlier payment stands below it
 	}
+	v.CanSlip = v.CanSlip && !v.CanPay && !v.CashFirst && v.Read == 0
 	v.Key = fmt.Sprintf("%s/%s/%s/%d/%t/%d", v.Look, on.ID, v.Code, v.Read, v.ActivateFirst || v.Receipt != nil && v.Receipt.Again, v.Serial)
 	if b := v.Batch; b != nil {
 		v.Key += "/" + b.ID

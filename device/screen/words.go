@@ -203,9 +203,13 @@ func (w words) dayYear() string   { return w.in("02/01/2006 à 15:04", "2 Jan 20
 
 // The counter without a ticket.
 
-func (w words) TypeCode() string { return w.in("SAISIR UN CODE", "TYPE A CODE") }
-func (w words) NewBatch() string { return w.in("PLUSIEURS TICKETS", "SEVERAL TICKETS") }
-func (w words) Menu() string     { return w.in("MENU", "MENU") }
+func (w words) TypeCode() string   { return w.in("SAISIR UN CODE", "TYPE A CODE") }
+func (w words) NewBatch() string   { return w.in("PLUSIEURS TICKETS", "SEVERAL TICKETS") }
+func (w words) ResultSlip() string { return w.in("IMPRIMER LE BON", "PRINT THE SLIP") }
+func (w words) SlipSent() string {
+	return w.in("Bon envoyé à l'imprimante.", "The slip was sent to the printer.")
+}
+func (w words) Menu() string { return w.in("MENU", "MENU") }
 
 // Several tickets of one customer.
 
@@ -253,16 +257,15 @@ func (w words) DigitsWrong() string {
 	return w.in("Ces chiffres ne conviennent pas : vérifiez-les, puis retapez.", "These digits do not fit: look again, then retype them.")
 }
 
-func (w words) History() string    { return w.in("HISTORIQUE", "HISTORY") }
-func (w words) Closings() string   { return w.in("CLÔTURES", "CLOSINGS") }
-func (w words) Messages() string   { return w.in("MESSAGES", "MESSAGES") }
-func (w words) Technician() string { return w.in("TECHNICIEN", "TECHNICIAN") }
-func (w words) TrainOn() string    { return w.in("COMMENCER UNE FORMATION", "START TRAINING") }
-func (w words) TrainOff() string   { return w.in("FINIR LA FORMATION", "END TRAINING") }
-func (w words) SignOn() string     { return w.in("PRISE DE SERVICE", "SIGN ON") }
-func (w words) SignOff() string    { return w.in("FIN DE SERVICE", "SIGN OFF") }
-func (w words) Lock() string       { return w.in("VERROUILLER", "LOCK") }
-func (w words) Unlock() string     { return w.in("DÉVERROUILLER", "UNLOCK") }
+func (w words) History() string  { return w.in("HISTORIQUE", "HISTORY") }
+func (w words) Closings() string { return w.in("CLÔTURES", "CLOSINGS") }
+func (w words) Messages() string { return w.in("MESSAGES", "MESSAGES") }
+func (w words) TrainOn() string  { return w.in("COMMENCER UNE FORMATION", "START TRAINING") }
+func (w words) TrainOff() string { return w.in("FINIR LA FORMATION", "END TRAINING") }
+func (w words) SignOn() string   { return w.in("PRISE DE SERVICE", "SIGN ON") }
+func (w words) SignOff() string  { return w.in("FIN DE SERVICE", "SIGN OFF") }
+func (w words) Lock() string     { return w.in("VERROUILLER", "LOCK") }
+func (w words) Unlock() string   { return w.in("DÉVERROUILLER", "UNLOCK") }
 
 func (w words) WhoSignsOn() string { return w.in("Qui prend le service ?", "Who signs on?") }
 func (w words) WhoAllows() string  { return w.in("Qui autorise ?", "Who allows it?") }
@@ -325,6 +328,15 @@ func (w words) TrainTold() string {
 func (w words) Reading(of string) string { return fmt.Sprintf(w.in("Lecture : %s", "Reading: %s"), of) }
 func (w words) ClosingN(of string, n int64) string {
 	return fmt.Sprintf(w.in("Clôture : %s n° %d", "Closing: %s n° %d"), of, n)
+}
+
+func (w words) Technician() string { return w.in("TECHNICIEN", "TECHNICIAN") }
+func (w words) Doctor() string     { return w.in("EXAMEN", "DOCTOR") }
+func (w words) SelfTest() string   { return w.in("AUTOTEST", "SELF-TEST") }
+func (w words) Addresses() string  { return w.in("ADRESSES", "ADDRESSES") }
+func (w words) AtWork() string     { return w.in("En cours…", "At work…") }
+func (w words) Examined(all, good, bad int) string {
+	return fmt.Sprintf(w.in("%d contrôles : %d bons, %d à voir.", "%d checks: %d good, %d to look at."), all, good, bad)
 }
 
 // moment writes a time for people; the year stands where it is not the current one.

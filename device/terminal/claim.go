@@ -78,8 +78,12 @@ func (t *Terminal) judge(ctx context.Context, v View) View {
 	v.Verdict = t.decide(ctx, &v, false)
 	t.join(&v)
 	t.opt.Log.Info("checked", "ticket", v.Code, "outcome", v.Verdict.Outcome, "reason", v.Verdict.Reason, "stage", v.Stage, "detail", v.Detail, "entered", v.Entered)
+	v.Slip = t.opt.ResultSlips == ResultEach && v.Stage == Verdict && v.Code.Game != ""
 	t.change(func(st *State) { st.View = v })
 	t.opt.Step("shown")
+	if v.Slip {
+		t.printResult(v)
+	}
 	if v.Verdict.Outcome == validate.Pay {
 		t.opt.Ledger.Prepare(t.claim(v, "")) // while the clerk counts the money
 	}
@@ -263,7 +267,24 @@ func (t *Terminal) decide(ctx context.Context, v *View, paying bool) validate.Ve
 			f.Paying, f.LedgerWritable, v.Detail = true, false, err.Error()
 		}
 	}
-	return validate.Decide(v.Opened, f, v.policy, validate.Clock{Trusted: t.opt.Trusted()})
+	verdict := validate.Decide(v.Opened, f, v.policy, validate.Clock{Trusted: t.opt.Trusted()})
+	if verdict.Reason == validate.PackStolen || verdict.Reason == validate.TooManyAttempts {
+		t.report(ctx, v, verdict.Reason)
+	}
+	return verdict
+}
+
+// report tells central that such a ticket was presented. A ledger that cannot take it keeps
+// nobody from the verdict.
+func (t *Terminal) report(ctx context.Context, v *View, why validate.Reason) {
+	operator, err := t.acting()
+	if err != nil {
+		operator = "" // nobody is signed on
+	}
+	err = t.opt.Ledger.Report(ctx, validate.Attempt{Ticket: v.Opened.Key(), Reason: why, Operator: operator, Entered: v.Entered})
+	if err != nil {
+		t.opt.Log.Error("central is not told of an attempt", "ticket", v.Code, "reason", why, "err", err)
+	}
 }
 
 // ticketFacts asks the ledger and central's word about one ticket.

@@ -20,7 +20,7 @@ func (t *Terminal) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		printerChanged := t.opt.Printer.Changed()
 		t.printAll(ctx)
-		t.printClosings(ctx)
+		t.printPapers(ctx)
 		t.refresh(ctx)
 		t.reconsider(ctx)
 		select {
@@ -247,12 +247,6 @@ func (t *Terminal) Last(ctx context.Context, n int) ([]validate.Receipt, error) 
 	return t.opt.Ledger.Last(ctx, n)
 }
 
-func (t *Terminal) closingsWait() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.closings)
-}
-
 // A stop waits stopGrace for each slip, and stopLimit for all of them.
 const (
 	stopGrace = 5 * time.Second
@@ -269,7 +263,7 @@ func (t *Terminal) Drain(ctx context.Context) {
 	for left := -1; ; {
 		_, changed := t.State()
 		waiting, err := t.opt.Ledger.Unprinted(ctx)
-		now := len(waiting) + t.closingsWait()
+		now := len(waiting) + t.papersWait()
 		if err != nil || now == 0 || t.opt.Printer.Ready() != nil {
 			return
 		}

@@ -271,10 +271,8 @@ func (t *Terminal) Close(ctx context.Context, kind validate.ClosingKind, manager
 // printClosing queues the slip of a closing. It is not durable: the closing is, and its
 // slip can be printed again.
 func (t *Terminal) printClosing(c validate.Closing) {
-	t.mu.Lock()
-	t.closings = append(t.closings, c)
-	t.mu.Unlock()
-	t.wakePrinting()
+	t.queuePaper(paper{what: "closing", args: []any{"kind", c.Kind, "number", c.Number, "entry", c.Entry},
+		print: func(ctx context.Context) (validate.PrintState, error) { return t.opt.Printer.PrintClosing(ctx, c) }})
 }
 
 // ReprintClosing prints the slip of a Z again: paper that ran out, or a stop, may have cut
@@ -290,26 +288,6 @@ func (t *Terminal) ReprintClosing(ctx context.Context, n validate.EntryNumber) (
 
 // PrintClosing prints the slip of an X.
 func (t *Terminal) PrintClosing(c validate.Closing) { t.printClosing(c) }
-
-// printClosings prints the closings that wait, after the slips of claims.
-func (t *Terminal) printClosings(ctx context.Context) {
-	for ctx.Err() == nil && t.opt.Printer.Ready() == nil {
-		t.mu.Lock()
-		if len(t.closings) == 0 {
-			t.mu.Unlock()
-			return
-		}
-		next := t.closings[0]
-		t.mu.Unlock()
-		if state, err := t.opt.Printer.PrintClosing(ctx, next); err != nil {
-			t.opt.Log.Warn("slip of a closing may not be out: terminalctl reprint its entry", "kind", next.Kind, "number", next.Number, "entry", next.Entry, "state", state, "err", err)
-			if state == validate.Held {
-				return
-			}
-		}
-		t.change(func(*State) { t.closings = t.closings[1:] }) // a stop waits for it
-	}
-}
 
 // SetTraining switches training mode, by a manager or a technician: tickets are checked,
 // and a payment is played and never recorded.

@@ -83,6 +83,8 @@ type Ledger interface {
 	History(ctx context.Context, n int) ([]validate.Transaction, error)
 	Attempts(ctx context.Context, t validate.TicketKey) (int, error)
 	Failed(ctx context.Context, t validate.TicketKey) (int, error)
+	// Report tells central of a ticket that was presented: durably, once a ticket and reason.
+	Report(ctx context.Context, a validate.Attempt) error
 }
 
 // Printer puts slips on paper.
@@ -98,8 +100,9 @@ type Printer interface {
 	// Drawer asks for the cash drawer at the printer's socket, where there is one, to be opened
 	// before the slip's first byte; with a slip that is held it stays shut.
 	Print(ctx context.Context, r validate.Receipt, drawer bool, watch func(*Fault)) (validate.PrintState, error)
-	// PrintClosing prints the slip of a closing, as Print does.
+	// PrintClosing prints the slip of a closing, PrintResult that of a check, as Print does.
 	PrintClosing(ctx context.Context, c validate.Closing) (validate.PrintState, error)
+	PrintResult(ctx context.Context, r Result) (validate.PrintState, error)
 	// Changed is closed at the next change of Ready or Warning.
 	Changed() <-chan struct{}
 }
@@ -163,6 +166,7 @@ type Options struct {
 	Operator     string               // who pays where nobody signs on
 	Staff        Staff                // who signs on; nil for a terminal without sign-on
 	Register     Register             // of winners' identities; nil for a terminal that keeps none
+	ResultSlips  ResultSlips          // for which checks a slip of the result is printed, "" is ResultCentre
 	Currency     string               // of floats and totals
 	Now          func() time.Time     // the device's clock, a hint
 	Trusted      func() time.Time     // newest trusted time, zero for none
@@ -196,7 +200,8 @@ type Terminal struct {
 	unsure   map[validate.EntryNumber]bool                // may not have come out, and no copy was asked for
 	looked   bool                                         // for those of earlier runs
 
-	closings []validate.Closing // slips of closings that wait, guarded by mu
+	papers   []paper // slips that are no payment's and wait, guarded by mu
+	printing int     // of them, guarded by mu
 
 	receipts map[string]View // paid views of this run by id, guarded by act
 
@@ -253,6 +258,7 @@ type View struct {
 	Entered validate.Entered
 	Linked  money.Amount   // what the same identified person was paid before
 	Pack    *validate.Pack // at the stage OnPack
+	Slip    bool           // a slip of the check was printed, or is about to be
 
 	policy     policy.Policy // of the act that made the verdict
 	ownerEpoch int64         // the right by which a claim of it is made

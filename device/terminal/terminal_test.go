@@ -31,6 +31,7 @@ type counter struct {
 	asked   int           // how often it was asked
 
 	releases bool                   // with the day's end
+	slips    terminal.ResultSlips   // of checks
 	staff    *terminaltest.Staff    // nil for none
 	register *terminaltest.Register // nil for none
 	packs    *terminaltest.Packs    // nil for none
@@ -58,7 +59,7 @@ func (c *counter) restart() {
 	opt := terminal.Options{Name: "T-1", Shelf: c.shelf, Ledger: c.ledger, Printer: c.printer, Central: c.central, Currency: "EUR",
 		Policy: func() policy.Policy { c.asked++; return c.limits },
 		Now:    func() time.Time { return noon }, Trusted: func() time.Time { return noon },
-		Log: slog.New(slog.NewTextHandler(c.log, nil)), Operator: "marie", ReleaseAtClose: c.releases,
+		Log: slog.New(slog.NewTextHandler(c.log, nil)), Operator: "marie", ReleaseAtClose: c.releases, ResultSlips: c.slips,
 		Step: func(s string) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -331,6 +332,9 @@ func TestFifthFailedSecretLocksTheTicketForTheRightOneToo(t *testing.T) {
 	}
 	if v := c.check(code); v.Verdict.Reason != validate.TooManyAttempts {
 		t.Fatalf("after five: %s", v.Verdict.Reason)
+	}
+	if list := c.ledger.Reported(); len(list) != 1 || list[0].Reason != validate.TooManyAttempts || list[0].Ticket.Number != code.Number {
+		t.Errorf("central hears of %+v", list)
 	}
 }
 
@@ -650,6 +654,21 @@ func TestPackThatIsNotActiveIsNotPaid(t *testing.T) {
 	}
 	if v = c.pay(t, v); v.Stage == terminal.Paid {
 		t.Fatal("paid")
+	}
+}
+
+// TestCentralHearsOfAStolenTicketThatIsPresented, once.
+func TestCentralHearsOfAStolenTicketThatIsPresented(t *testing.T) {
+	c := newCounter()
+	c.central.Set(func(s *terminal.Standing) { s.Pack = validate.PackStolenNow })
+	code := c.ticket(t, 1, 8, 2000)
+	for range 2 {
+		if v := c.check(code); v.Verdict.Reason != validate.PackStolen {
+			t.Fatalf("%+v", v.Verdict)
+		}
+	}
+	if list := c.ledger.Reported(); len(list) != 1 || list[0].Reason != validate.PackStolen || list[0].Operator != "marie" || list[0].Entered != validate.Scanned {
+		t.Errorf("central hears of %+v", list)
 	}
 }
 

@@ -67,6 +67,7 @@ func (c *Central) API() http.Handler {
 	mux.HandleFunc("GET "+wire.PathSnapshot, c.in(c.lanes.hello, c.known(c.serveSnapshot)))
 	mux.HandleFunc("GET "+wire.PathTrust, c.in(c.lanes.hello, c.known(c.serveTrust)))
 	mux.HandleFunc("GET "+wire.PathPolicies+"{sha256}", c.in(c.lanes.hello, c.known(c.servePolicy)))
+	mux.HandleFunc("GET "+wire.PathCatalogues+"{sha256}", c.in(c.lanes.hello, c.known(c.serveCatalogue)))
 	mux.HandleFunc("GET "+wire.PathBlocks+"{sha256}", c.in(c.lanes.files, c.known(c.serveBlock)))
 	mux.HandleFunc("GET "+wire.PathPieces+"{sha256}", c.in(c.lanes.hello, c.known(c.servePieces)))
 	mux.HandleFunc("GET "+wire.PathPeppers+"{block}", c.in(c.lanes.hello, c.known(c.servePepper)))
@@ -267,14 +268,17 @@ func queryNumber(r *http.Request, name string, high int64) (int64, error) {
 }
 
 func (c *Central) serveSnapshot(w http.ResponseWriter, r *http.Request, _ caller) {
-	version, signed, withPieces, err := c.snapshotTexts(r.Context())
+	version, texts, err := c.snapshotTexts(r.Context())
 	if err != nil {
 		c.fail(w, r, err)
 		return
 	}
-	tag := fmt.Sprintf(`"%d"`, version)
-	if withPieces != "" && "?"+r.URL.RawQuery == wire.SnapshotQuery {
-		signed, tag = withPieces, fmt.Sprintf(`"%d-2"`, version)
+	signed, tag := texts[0], fmt.Sprintf(`"%d"`, version)
+	switch query := "?" + r.URL.RawQuery; {
+	case query == wire.SnapshotQuery && texts[1] != texts[0]:
+		signed, tag = texts[1], fmt.Sprintf(`"%d-2"`, version)
+	case query == wire.SnapshotQuery3 && texts[2] != texts[0]:
+		signed, tag = texts[2], fmt.Sprintf(`"%d-3"`, version)
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("ETag", tag)

@@ -44,6 +44,9 @@ type Options struct {
 	// BookedRiskMinor is up to which amount central credits a payment that a terminal made
 	// at a booked risk; 0 credits none.
 	BookedRiskMinor int64
+	// Sales says in which games a block's packs are put on sale no more once its last top prize
+	// is paid.
+	Sales SalesRule
 	// Width is how many requests of one kind are worked on at one time, 0 for 64; the others
 	// wait, or are told when to come back.
 	Width int

@@ -118,15 +118,12 @@ func (m move) step(ctx context.Context, tx *sql.Tx, b Block, pack uint32, now st
 	}
 	switch m.act {
 	case DeliverPack:
-		if err := knownRight(ctx, tx, b.ID, pack); err != nil {
+		if err := m.back.knows(ctx, tx, b.ID, pack); err != nil {
 			return p.item(b.GameCode), err
 		}
-		p.owner = m.owner
-		if p.epoch, err = raised(ctx, tx, p.epoch); err != nil {
-			return p.item(b.GameCode), err
-		}
+		p.owner, p.epoch = m.owner, m.back.raised(p.epoch)
 	case ActivatePack:
-		if err := mayBeSold(ctx, tx, b); err != nil {
+		if err := m.mayBeSold(ctx, tx, b); err != nil {
 			return read.item(b.GameCode), err
 		}
 		p.activated = now
@@ -144,12 +141,24 @@ func (m move) step(ctx context.Context, tx *sql.Tx, b Block, pack uint32, now st
 	return p.item(b.GameCode), p.store(ctx, tx, b.GameCode, read, now)
 }
 
-// mayBeSold is nil where packs of a block may be put on sale, else ErrRefused: what is suspended is not sold.
+// mayBeSold asks once for each block of an act.
+func (m move) mayBeSold(ctx context.Context, tx *sql.Tx, b Block) error {
+	err, asked := m.sold[b.ID]
+	if !asked {
+		if err = mayBeSold(ctx, tx, b); m.sold != nil {
+			m.sold[b.ID] = err
+		}
+	}
+	return err
+}
+
+// mayBeSold is nil where packs of a block may be put on sale, else ErrRefused: what is
+// suspended is not sold, nor a block of which the sales have ended.
 func mayBeSold(ctx context.Context, tx *sql.Tx, b Block) error {
 	var reason string
 	err := tx.QueryRowContext(ctx, "SELECT reason FROM suspensions WHERE game = $1 AND emission IN ('', $2) AND block IN (0, $3) ORDER BY emission DESC, block DESC LIMIT 1", b.Game, b.Emission, b.Number).Scan(&reason)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil
+		return onSale(ctx, tx, b)
 	}
 	if err != nil {
 		return err

@@ -49,14 +49,7 @@ func (c *Central) Send(ctx context.Context, m Message) (Message, error) {
 		if err != nil {
 			return err
 		}
-		if m.Number, err = take(ctx, tx, messagesSent); err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, "INSERT INTO messages(number, region, terminal, mandatory, valid_from, valid_to, fr, en, operator, sent) VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-			m.Number, m.Region, m.Terminal, asNumber(m.Mandatory), m.From, m.Until, m.French, m.English, m.Operator, wire.FormatTime(m.Sent)); err != nil {
-			return err
-		}
-		newest, err = m.tell(ctx, tx, audience, wire.FormatTime(m.Sent))
+		newest, err = m.out(ctx, tx, audience)
 		return err
 	})
 	if err != nil {
@@ -65,6 +58,18 @@ func (c *Central) Send(ctx context.Context, m Message) (Message, error) {
 	c.feed.added(newest)
 	c.opt.Log.Info("message sent", "number", m.Number, "terminal", m.Terminal, "region", m.Region, "mandatory", m.Mandatory, "operator", m.Operator)
 	return m, nil
+}
+
+// out numbers and keeps a message that was checked, and tells it.
+func (m *Message) out(ctx context.Context, tx *sql.Tx, audience []string) (newest int64, err error) {
+	if m.Number, err = take(ctx, tx, messagesSent); err != nil {
+		return 0, err
+	}
+	if _, err := tx.ExecContext(ctx, "INSERT INTO messages(number, region, terminal, mandatory, valid_from, valid_to, fr, en, operator, sent) VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+		m.Number, m.Region, m.Terminal, asNumber(m.Mandatory), m.From, m.Until, m.French, m.English, m.Operator, wire.FormatTime(m.Sent)); err != nil {
+		return 0, err
+	}
+	return m.tell(ctx, tx, audience, wire.FormatTime(m.Sent))
 }
 
 // asNumber is a yes or no as tables have it.

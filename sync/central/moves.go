@@ -86,6 +86,7 @@ type moving struct {
 	force  bool
 	tx     *sql.Tx
 	now    string
+	back   putBackAt
 	packs  int64
 	whole  []Pack          // with the whole right: their owners have released them
 	taken  []wire.PackItem // of nobody for now
@@ -96,6 +97,10 @@ type moving struct {
 func (m *moving) begin(ctx context.Context, tx *sql.Tx) error {
 	m.tx, m.now, m.packs, m.newest, m.whole, m.taken, m.runs = tx, m.c.now(), 0, 0, nil, nil, nil
 	if _, err := hold(ctx, tx, snapshotsIssued); err != nil {
+		return err
+	}
+	var err error
+	if m.back, err = lastPutBack(ctx, tx); err != nil {
 		return err
 	}
 	return mayOwn(ctx, tx, m.to)
@@ -127,7 +132,7 @@ func (m *moving) one(ctx context.Context, p Pack) error {
 	if p.Owner == m.to {
 		return fmt.Errorf("%w: pack %d is owned by %s already", ErrRefused, p.Number, p.Owner)
 	}
-	if err := knownRight(ctx, m.tx, p.Block, p.Number); err != nil {
+	if err := m.back.knows(ctx, m.tx, p.Block, p.Number); err != nil {
 		return err
 	}
 	m.packs++
@@ -156,11 +161,8 @@ func (m *moving) one(ctx context.Context, p Pack) error {
 
 // take makes the terminal a pack's owner without the right to pay it with no network.
 func (m *moving) take(ctx context.Context, p Pack, held packRight) error {
-	epoch, err := raised(ctx, m.tx, p.Epoch)
-	if err != nil {
-		return err
-	}
-	_, err = m.tx.ExecContext(ctx, `INSERT INTO pack_rights(block_id, pack, epoch, kind, holder, holder_epoch, since) VALUES($1, $2, $3, $4, $5, $6, $7)
+	epoch := m.back.raised(p.Epoch)
+	_, err := m.tx.ExecContext(ctx, `INSERT INTO pack_rights(block_id, pack, epoch, kind, holder, holder_epoch, since) VALUES($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT(block_id, pack) DO UPDATE SET epoch = excluded.epoch, kind = excluded.kind, holder = excluded.holder, holder_epoch = excluded.holder_epoch, since = excluded.since`,
 		p.Block[:], p.Number, epoch, held.kind, held.holder, held.epoch, m.now)
 	if err != nil {

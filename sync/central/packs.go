@@ -135,6 +135,9 @@ type move struct {
 	act   PackAct
 	owner string // whom they are delivered to
 	by    string // who settles them, or which rule
+
+	back putBackAt                  // of a delivery
+	sold map[validate.BlockID]error // whether packs of a block may be sold, as far as it was asked; nil keeps nothing
 }
 
 func (c *Central) move(ctx context.Context, gameCode string, first, last uint32, m move) ([]wire.PackItem, error) {
@@ -147,7 +150,7 @@ func (c *Central) move(ctx context.Context, gameCode string, first, last uint32,
 	var runs []wire.PackItem
 	var newest int64
 	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		runs = nil
+		runs, m.sold = nil, map[validate.BlockID]error{}
 		if m.owner != "" {
 			if _, err := hold(ctx, tx, snapshotsIssued); err != nil {
 				return err
@@ -159,6 +162,9 @@ func (c *Central) move(ctx context.Context, gameCode string, first, last uint32,
 		}
 		if m.owner != "" {
 			if err := mayOwn(ctx, tx, m.owner); err != nil {
+				return err
+			}
+			if m.back, err = lastPutBack(ctx, tx); err != nil {
 				return err
 			}
 		}

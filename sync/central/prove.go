@@ -23,6 +23,8 @@ type proof struct {
 	kind    wire.ExceptionKind // "" when nothing stands against it so far
 	text    string
 	pack    *packKey // of an entry about a pack that is no claim
+	game    string   // of the claim's block
+	top     int64    // top prizes in the block, where the claim is one; see topPrize
 }
 
 // against refuses a credit. The text is for a technician.
@@ -149,6 +151,8 @@ func unreadable(e ledger.Entry) string {
 		_, err = e.PackSettled()
 	case ledger.KindMessageRead:
 		_, err = e.MessageRead()
+	case ledger.KindAttempt:
+		_, err = e.Attempt()
 	case ledger.KindCarriedLine:
 		_, err = e.CarriedBody()
 	default:
@@ -179,6 +183,7 @@ func (c *Central) scratched(claim ledger.ClaimBody, h manifest.Header) (code tic
 
 // compare holds the claimed prize against the proven tier.
 func (p proof) compare(tier int, h manifest.Header) proof {
+	p.game, p.top = h.Game, topOf(p.claim, h.Tiers)
 	if tier == 0 {
 		return p.against(wire.WrongPrize, "claimed tier %d, %d minor units; the ticket wins nothing", p.claim.Tier, p.claim.AmountMinor)
 	}
@@ -227,6 +232,8 @@ func (in *intake) judgeOther(ctx context.Context, l line) error {
 		return in.activated(ctx, l)
 	case l.entry.Kind == ledger.KindMessageRead:
 		return in.messageRead(ctx, l)
+	case l.entry.Kind == ledger.KindAttempt:
+		return in.attempt(ctx, l)
 	}
 	return nil
 }
@@ -268,6 +275,9 @@ func (in *intake) judgeClaims(ctx context.Context, run []line) error {
 		}
 		if credited[l.seq] {
 			if err := in.knew(ctx, l.proof.claim); err != nil {
+				return err
+			}
+			if err := in.topPrize(ctx, l.proof); err != nil {
 				return err
 			}
 		}

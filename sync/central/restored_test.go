@@ -198,10 +198,28 @@ func TestRestoredCentralWaitsForAPersonWhereATerminalStaysSilent(t *testing.T) {
 	w.restored(t, backup, "", false, a, b, c)
 
 	own := []wire.PackItem{{GameCode: w.block.GameCode, First: 10, Last: 19, State: "active", Owner: "T-A", Epoch: 1}}
-	a.tells(t, a.meets(t, "").Restored, wire.Standing{Packs: own, Held: []wire.HoldAck{ackOf(item)}})
+	paid := w.winners(10, 19)[1]
+	a.tells(t, a.meets(t, "").Restored, wire.Standing{Packs: own, Held: []wire.HoldAck{ackOf(item)}, Paid: []wire.PaidItem{{Block: w.block.ID, Pack: paid.code.Pack, Ticket: paid.code.Number, Terminal: "T-X"}}})
 	c.tells(t, c.meets(t, "").Restored, wire.Standing{})
 	second := request(c.wanted(t, won, 0xc1, 0))
-	wantState(t, c.ask(t, second), wire.ClaimPending, wire.WhyOwnerSilent)
+	for _, q := range []wire.ClaimRequest{second, request(c.wanted(t, paid, 0xc9, 0))} { // allowed to a silent one, paid by one
+		wantState(t, c.ask(t, q), wire.ClaimPending, wire.WhyOwnerSilent)
+	}
+	// A next owner of the packs, which is sure to be the only one, does not pay these two by itself.
+	a.record(t, ledger.KindRelease, ledger.ReleaseBody{Reason: ledger.ReleaseAsked, Packs: []ledger.ReleasedPacks{{GameCode: w.block.GameCode, First: 10, Last: 19, OwnerEpoch: 1}}})
+	a.send(t, 1, 1)
+	if _, err := w.MovePacks(t.Context(), "399", 10, 19, "T-C", false); err != nil {
+		t.Fatal(err)
+	}
+	told := map[uint16]bool{}
+	for _, item := range c.feed(t, item.Seq) {
+		if item.Hold != nil {
+			told[item.Hold.Ticket] = true
+		}
+	}
+	if !told[won.code.Number] || !told[paid.code.Number] {
+		t.Errorf("the next owner holds %v", told)
+	}
 	for why, force := range map[string]bool{"": true, "Mme Martin": false} {
 		if err := w.AllowClaims(t.Context(), why, force); !errors.Is(err, ErrRefused) {
 			t.Errorf("%q, force %v: %v", why, force, err)

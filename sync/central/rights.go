@@ -111,14 +111,16 @@ func packsWhere(ctx context.Context, tx *sql.Tx, where string, args ...any) ([]P
 // stands before that in its feed: it never owns a ticket that it does not know of. It
 // gives the newest feed item, and the runs that the feed tells.
 func handOver(ctx context.Context, tx *sql.Tx, list []Pack, to, now string) (newest int64, runs []wire.PackItem, err error) {
+	back, err := lastPutBack(ctx, tx)
+	if err != nil {
+		return 0, nil, err
+	}
 	for _, p := range list {
 		if to != "" {
 			p.Owner = to
 		}
 		before := p.Epoch
-		if p.Epoch, err = raised(ctx, tx, before); err != nil {
-			return 0, nil, err
-		}
+		p.Epoch = back.raised(before)
 		if err := tell(ctx, tx, p, now); err != nil {
 			return 0, nil, err
 		}
@@ -188,10 +190,11 @@ func paidTickets(ctx context.Context, tx *sql.Tx, p Pack) ([]wire.PaidItem, erro
 }
 
 // heldTickets are those that only central's word pays: reserved, once reserved for a
-// terminal that was lost, or in a later round.
+// terminal that was lost, held before central was put back, or in a later round.
 func heldTickets(ctx context.Context, tx *sql.Tx, p Pack) ([]uint16, error) {
 	rows, err := tx.QueryContext(ctx, `SELECT ticket FROM reservations WHERE block_id = $1 AND pack = $2
 		UNION SELECT ticket FROM freed WHERE block_id = $1 AND pack = $2
+		UNION SELECT h.ticket FROM holds h WHERE h.block_id = $1 AND h.pack = $2 AND EXISTS (SELECT 1 FROM restores s WHERE s.at > h.asked)
 		UNION SELECT ticket FROM reversals WHERE block_id = $1 AND pack = $2 AND state = $3 ORDER BY ticket`, p.Block[:], p.Number, validate.ReversalAccepted)
 	if err != nil {
 		return nil, err
@@ -265,7 +268,7 @@ func certain(ctx context.Context, tx *sql.Tx, list []Pack) ([]Pack, error) {
 	}
 	var known []Pack
 	for _, pack := range list {
-		switch err := knownRight(ctx, tx, pack.Block, pack.Number); {
+		switch err := p.knows(ctx, tx, pack.Block, pack.Number); {
 		case err == nil:
 			known = append(known, pack)
 		case !errors.Is(err, ErrRefused):

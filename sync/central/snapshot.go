@@ -152,15 +152,18 @@ func (c *Central) relist(ctx context.Context, tx *sql.Tx) error {
 	if next.Policies, err = listedPolicies(ctx, tx); err != nil {
 		return err
 	}
-	var newest, withPieces string
-	err = tx.QueryRowContext(ctx, "SELECT note, with_pieces FROM snapshots WHERE version = $1", last).Scan(&newest, &withPieces)
+	if next.Catalogue, next.Software, err = listedCatalogue(ctx, tx); err != nil {
+		return err
+	}
+	var newest, withPieces, whole string
+	err = tx.QueryRowContext(ctx, "SELECT note, with_pieces, whole FROM snapshots WHERE version = $1", last).Scan(&newest, &withPieces, &whole)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return c.addSnapshot(ctx, tx, next)
 	case err != nil:
 		return err
 	}
-	old, _, _ := strings.Cut(cmp.Or(withPieces, newest), "\n\n")
+	old, _, _ := strings.Cut(cmp.Or(whole, withPieces, newest), "\n\n")
 	if was, err := wire.ParseSnapshot(old + "\n"); err == nil { // one of an earlier format is replaced
 		next.Issued = was.Issued
 		if next.Text() == was.Text() {
@@ -271,14 +274,21 @@ func (c *Central) addSnapshot(ctx context.Context, tx *sql.Tx, s wire.Snapshot) 
 	if err != nil {
 		return err
 	}
-	signed, err := c.signSnapshot(s)
+	signed, err := c.signSnapshot(s.WithoutCatalogue())
 	if err != nil {
 		return err
+	}
+	whole, err := c.signSnapshot(s)
+	if err != nil {
+		return err
+	}
+	if whole == signed {
+		whole = ""
 	}
 	if signed == plain {
 		signed = ""
 	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO snapshots(version, issued, note, with_pieces) VALUES($1, $2, $3, $4)", s.Version, wire.FormatTime(s.Issued), plain, signed)
+	_, err = tx.ExecContext(ctx, "INSERT INTO snapshots(version, issued, note, with_pieces, whole) VALUES($1, $2, $3, $4, $5)", s.Version, wire.FormatTime(s.Issued), plain, signed, whole)
 	return err
 }
 
@@ -296,18 +306,22 @@ func (c *Central) signSnapshot(s wire.Snapshot) (string, error) {
 // Snapshot is the newest snapshot, a signed note over wire.Snapshot's text, with the
 // names of descriptors where there are any.
 func (c *Central) Snapshot(ctx context.Context) (version int64, signed string, err error) {
-	version, plain, withPieces, err := c.snapshotTexts(ctx)
-	return version, cmp.Or(withPieces, plain), err
+	version, texts, err := c.snapshotTexts(ctx)
+	return version, texts[1], err
 }
 
-// snapshotTexts are both texts of the newest snapshot; withPieces is "" where it names none.
-func (c *Central) snapshotTexts(ctx context.Context) (version int64, plain, withPieces string, err error) {
-	err = c.store.reader().QueryRowContext(ctx, "SELECT version, note, with_pieces FROM snapshots ORDER BY version DESC LIMIT 1").Scan(&version, &plain, &withPieces)
-	if err == nil {
-		plain, err = c.keys.signedNow(plain)
+// snapshotTexts are the texts of the newest snapshot, version 1 to 3; where one would name
+// nothing that the one before does not, it is that one.
+func (c *Central) snapshotTexts(ctx context.Context) (version int64, texts [wire.SnapshotTexts]string, err error) {
+	err = c.store.reader().QueryRowContext(ctx, "SELECT version, note, with_pieces, whole FROM snapshots ORDER BY version DESC LIMIT 1").Scan(&version, &texts[0], &texts[1], &texts[2])
+	for i := range texts {
+		switch {
+		case err != nil:
+		case texts[i] == "" && i > 0:
+			texts[i] = texts[i-1]
+		default:
+			texts[i], err = c.keys.signedNow(texts[i])
+		}
 	}
-	if err == nil && withPieces != "" {
-		withPieces, err = c.keys.signedNow(withPieces)
-	}
-	return version, plain, withPieces, err
+	return version, texts, err
 }

@@ -28,10 +28,13 @@ import (
 //     one has it. It keeps its owner epoch, also where that is higher than in the backup, so
 //     that what it has paid counts.
 //  2. Who may pay a ticket of a pack that is sure. Central never allowed another terminal a
-//     ticket that the owner did not hold first, and the owner's hold stays for ever. So a
-//     ticket that was not held when the owner told was never allowed to anybody, and it may
-//     be allowed now. One that was held may have been allowed to a silent terminal, again
-//     and again by the same hold: nobody else gets it.
+//     ticket that the owner did not hold first, and the owner's hold stays for ever; what
+//     earlier owners and others had paid or might pay it was told before it became the
+//     owner (handOver). So a ticket that was neither held nor paid when the owner told was
+//     never allowed to anybody, nor paid, and it may be allowed now. Of the others one that
+//     was held may have been allowed to a silent terminal, again and again by the same hold,
+//     also by one that the backup has; one that was paid was paid by a silent one. Nobody
+//     else gets it, and a next owner holds it (heldTickets).
 //  3. What is neither waits: tickets that were held, packs that nobody has, that were
 //     released, taken by force or never delivered as far as the backup knows. Nothing of
 //     them is allowed, given back, moved or delivered before all terminals have told, or a
@@ -50,8 +53,9 @@ type putBackAt struct {
 	mark   string // '' for none
 	made   string // of the backup
 	feed   int64
-	roster bool // nobody was enrolled since the backup
-	open   bool // not everybody was heard, and no person has allowed what waits
+	roster bool  // nobody was enrolled since the backup
+	open   bool  // not everybody was heard, and no person has allowed what waits
+	count  int64 // of all restores
 }
 
 // lastPutBack is the newest restore.
@@ -59,7 +63,7 @@ func lastPutBack(ctx context.Context, q querier) (putBackAt, error) {
 	var p putBackAt
 	var roster int
 	var allowed string
-	err := q.QueryRowContext(ctx, "SELECT at, made, feed, roster, allowed FROM restores ORDER BY at DESC LIMIT 1").Scan(&p.mark, &p.made, &p.feed, &roster, &allowed)
+	err := q.QueryRowContext(ctx, "SELECT at, made, feed, roster, allowed, (SELECT count(*) FROM restores) FROM restores ORDER BY at DESC LIMIT 1").Scan(&p.mark, &p.made, &p.feed, &roster, &allowed, &p.count)
 	if errors.Is(err, sql.ErrNoRows) {
 		return p, nil
 	}
@@ -72,23 +76,18 @@ const epochJump = 1_000_000
 
 // raised is the owner epoch after one: above all that were given, also by a central that
 // was lost and whose tables are here from a backup.
-func raised(ctx context.Context, tx *sql.Tx, epoch int64) (int64, error) {
-	var restores int64
-	err := tx.QueryRowContext(ctx, "SELECT count(*) FROM restores").Scan(&restores)
-	return max(epoch, restores*epochJump) + 1, err
-}
+func (p putBackAt) raised(epoch int64) int64 { return max(epoch, p.count*epochJump) + 1 }
 
 // forgotten is why a pack's right is not given away.
 const forgotten = "central was put back from a backup, and may have given %s away since: it waits for every terminal's word, or for a person's (central claims allow)"
 
-// knownRight is nil where it is certain who pays a pack with no network, else ErrRefused.
-func knownRight(ctx context.Context, tx *sql.Tx, block validate.BlockID, pack uint32) error {
-	p, err := lastPutBack(ctx, tx)
-	if err != nil || !p.open {
-		return err
+// knows is nil where it is certain who pays a pack with no network, else ErrRefused.
+func (p putBackAt) knows(ctx context.Context, tx *sql.Tx, block validate.BlockID, pack uint32) error {
+	if !p.open {
+		return nil
 	}
 	var n int
-	err = tx.QueryRowContext(ctx, "SELECT count(*) FROM packs WHERE block_id = $1 AND pack = $2 AND sure = $3", block[:], pack, p.mark).Scan(&n)
+	err := tx.QueryRowContext(ctx, "SELECT count(*) FROM packs WHERE block_id = $1 AND pack = $2 AND sure = $3", block[:], pack, p.mark).Scan(&n)
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: "+forgotten, ErrRefused, fmt.Sprintf("pack %d", pack))
 	}
@@ -170,6 +169,11 @@ func (c *Central) standing(ctx context.Context, who caller, s wire.Standing) (wi
 		}
 		for _, h := range s.Held {
 			if err := t.holds(ctx, h); err != nil {
+				return err
+			}
+		}
+		for _, p := range s.Paid {
+			if err := t.paid(ctx, p); err != nil {
 				return err
 			}
 		}
@@ -341,6 +345,22 @@ func (t *telling) holds(ctx context.Context, h wire.HoldAck) error {
 	if h.Paid.Seq > 0 {
 		state = holdPaid
 	}
+	return t.doubt(ctx, h, state)
+}
+
+// paid notes that the owner of a pack was told of a payment that is not here: by a terminal
+// that is silent, for else its journal would say so, or soon will.
+func (t *telling) paid(ctx context.Context, p wire.PaidItem) error {
+	var known int
+	err := t.tx.QueryRowContext(ctx, "SELECT count(*) FROM claims WHERE block_id = $1 AND pack = $2 AND ticket = $3", p.Block[:], p.Pack, p.Ticket).Scan(&known)
+	if err != nil || known > 0 {
+		return err
+	}
+	return t.doubt(ctx, wire.HoldAck{Block: p.Block, Pack: p.Pack, Ticket: p.Ticket}, holdKept)
+}
+
+// doubt makes a hold of the time of the backup.
+func (t *telling) doubt(ctx context.Context, h wire.HoldAck, state string) error {
 	_, err := t.tx.ExecContext(ctx, `INSERT INTO holds(block_id, pack, ticket, epoch, owner, feed, state, paid_epoch, paid_seq, paid_at, asked, answered)
 		SELECT block_id, pack, CAST($1 AS BIGINT), epoch, owner, CAST($2 AS BIGINT), $3, CAST($4 AS BIGINT), CAST($5 AS BIGINT), $6, $7, $8 FROM packs WHERE block_id = $9 AND pack = $10 AND owner = $11
 		ON CONFLICT(block_id, pack, ticket, epoch) DO UPDATE SET asked = excluded.asked`,

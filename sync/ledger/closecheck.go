@@ -55,6 +55,8 @@ func (k *closeChecker) entry(ctx context.Context, e Entry) error {
 		_, err = e.PackSettled()
 	case KindMessageRead:
 		_, err = e.MessageRead()
+	case KindAttempt:
+		_, err = e.Attempt()
 	}
 	if err != nil {
 		return err

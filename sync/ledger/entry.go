@@ -38,6 +38,7 @@ const (
 	KindPackActivated  Kind = "pack-activated"  // a pack was put on sale at the shop, PackActivatedBody
 	KindPackSettled    Kind = "pack-settled"    // central has settled packs of this terminal, PackSettledBody
 	KindMessageRead    Kind = "message-read"    // somebody has read a message of central's, MessageReadBody
+	KindAttempt        Kind = "attempt"         // somebody presented a stolen ticket, or tried many secrets of one, AttemptBody
 	KindCarriedClaim   Kind = "carried-claim"   // a payment that central never got in an earlier epoch, CarriedBody
 	KindCarriedLine    Kind = "carried-line"    // another such entry, kept and counted for nothing, CarriedBody
 )

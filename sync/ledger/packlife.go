@@ -58,7 +58,7 @@ func (e Entry) PackSettled() (PackSettledBody, error) {
 
 // Activate puts a delivered pack of this terminal on sale: an entry, and the pack's state
 // here in the same transaction, so that its tickets are paid from then on with no network.
-// A pack that is active already is left as it is. The errors are ErrPack, with the pack as
+// A pack that is active already is left as it is. The errors are ErrPack and ErrSales, with the pack as
 // it stands, ErrTraining and ErrNotWritable.
 func (l *Ledger) Activate(ctx context.Context, gameCode string, pack uint32, operator string, entered validate.Entered) (validate.Pack, error) {
 	fail := func(p validate.Pack, err error) (validate.Pack, error) {
@@ -86,6 +86,9 @@ func (l *Ledger) Activate(ctx context.Context, gameCode string, pack uint32, ope
 		}
 		if !p.Activatable() {
 			return fmt.Errorf("%w: it is %s", ErrPack, standing(p))
+		}
+		if err := w.mayBeSold(ctx, gameCode, pack); err != nil {
+			return err
 		}
 		if _, _, err := w.append(ctx, KindPackActivated, PackActivatedBody{GameCode: gameCode, Pack: pack, OwnerEpoch: p.Epoch, Operator: operator, Entered: entered}); err != nil {
 			return err

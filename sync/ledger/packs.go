@@ -107,6 +107,11 @@ func (w *writing) applyItem(ctx context.Context, item wire.FeedItem) error {
 			return fmt.Errorf("%w: no message", ErrFeed)
 		}
 		return w.setMessage(ctx, *item.Message)
+	case wire.FeedSales:
+		if item.Sales == nil {
+			return fmt.Errorf("%w: no block", ErrFeed)
+		}
+		return w.setSales(ctx, *item.Sales)
 	case wire.FeedException:
 		if item.Exception == nil {
 			return fmt.Errorf("%w: no exception", ErrFeed)

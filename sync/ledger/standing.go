@@ -11,7 +11,7 @@ import (
 // Standing is what this terminal may pay, for a central that was put back and has
 // forgotten what it said after its backup: the packs that are owned and not released, the
 // claims that it allowed and that are not paid, or by an entry behind the position that it
-// holds, and the tickets held by feed items after feed. It is of one moment: nothing is
+// holds, the tickets held by feed items after feed, and those paid elsewhere. It is of one moment: nothing is
 // written between its parts. Protocol and mark are the caller's.
 func (l *Ledger) Standing(ctx context.Context, held wire.Position, feed int64) (wire.Standing, error) {
 	l.mu.Lock()
@@ -42,8 +42,31 @@ func (l *Ledger) rights(ctx context.Context, s *wire.Standing, held wire.Positio
 	if s.Claims, err = l.permissions(ctx, held); err != nil {
 		return err
 	}
-	s.Held, err = readHolds(ctx, l.db, "feed > ? ORDER BY feed", feed)
+	if s.Held, err = readHolds(ctx, l.db, "feed > ? ORDER BY feed", feed); err != nil {
+		return err
+	}
+	s.Paid, err = l.paidElsewhere(ctx)
 	return err
+}
+
+// paidElsewhere are all payments elsewhere that central has told of.
+func (l *Ledger) paidElsewhere(ctx context.Context) ([]wire.PaidItem, error) {
+	rows, err := l.db.QueryContext(ctx, "SELECT block, pack, ticket, terminal, number, at FROM paid_elsewhere ORDER BY block, pack, ticket")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var list []wire.PaidItem
+	for rows.Next() {
+		var p wire.PaidItem
+		var block []byte
+		if err := rows.Scan(&block, &p.Pack, &p.Ticket, &p.Terminal, &p.Number, &p.At); err != nil {
+			return nil, err
+		}
+		copy(p.Block[:], block)
+		list = append(list, p)
+	}
+	return list, rows.Err()
 }
 
 // keptOf is what of a run was not given up at its owner epoch, or a later one.

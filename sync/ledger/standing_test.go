@@ -65,6 +65,11 @@ func TestStandingNamesWhatThisTerminalMayPay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c := claim(t, 9)
+	feed(6, wire.FeedItem{Kind: wire.FeedPaid, Paid: &wire.PaidItem{Block: c.Ticket.Block, Pack: c.Ticket.Pack, Ticket: c.Ticket.Number, Terminal: "T-X", Number: "1-000004"}})
+	if s, err = l.Standing(ctx, now, 5); err != nil || len(s.Paid) != 1 || s.Paid[0].Ticket != c.Ticket.Number || s.Paid[0].Terminal != "T-X" {
+		t.Errorf("paid elsewhere: %+v %v", s.Paid, err)
+	}
 	if s, err = l.Standing(ctx, now, 5); err != nil || len(s.Claims) != 1 || len(s.Held) != 0 {
 		t.Errorf("after central has the payment: %+v %v", s, err)
 	}

@@ -36,6 +36,7 @@ const planEvery = time.Hour
 type files struct {
 	*Uplink
 	asked bool // central has answered since the start
+	text  int  // of the snapshot that it gave
 }
 
 // step asks for the snapshot where there may be a newer one, and brings the folder to
@@ -53,7 +54,7 @@ func (f *files) step(ctx context.Context) (rest, error) {
 	if err := f.fetchPolicies(ctx, s); err != nil { // small, and they decide what may be paid
 		return rest{}, err
 	}
-	if err := f.arrange(ctx); err != nil {
+	if err := errors.Join(f.arrange(ctx), f.fetchCatalogue(ctx, s)); err != nil { // blocks first: nothing is paid by a catalogue
 		return rest{}, err
 	}
 	if err := f.opt.Ledger.SetSnapshot(ctx, s.Version, s.Issued); err != nil {
@@ -81,10 +82,14 @@ func (f *files) settle(ctx context.Context) error {
 
 // refresh fetches the snapshot, unless the one at hand is the newest that was heard of.
 func (f *files) refresh(ctx context.Context) error {
-	if s := f.snapshot(); f.asked && s != nil && s.Version >= f.newestHeard() {
+	if s := f.snapshot(); f.asked && s != nil && s.Version >= f.newestHeard() && f.text >= f.newestText() {
 		return nil
 	}
-	signed, err := f.client().read(ctx, requestTimeout, http.MethodGet, wire.PathSnapshot+wire.SnapshotQuery, nil)
+	query, text := wire.SnapshotQuery, f.newestText()
+	if text >= wire.SnapshotTexts {
+		query = wire.SnapshotQuery3
+	}
+	signed, err := f.client().read(ctx, requestTimeout, http.MethodGet, wire.PathSnapshot+query, nil)
 	var e *wire.Error
 	if errors.As(err, &e) && e.Kind == wire.KindNotFound {
 		f.heard()
@@ -102,7 +107,7 @@ func (f *files) refresh(ctx context.Context) error {
 	if err := f.opt.Blocks.note(snapshotFile, string(signed)); err != nil {
 		return err
 	}
-	f.asked = true
+	f.asked, f.text = true, text
 	f.setSnapshot(&s)
 	f.opt.OnListed()
 	return nil

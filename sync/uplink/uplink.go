@@ -106,6 +106,8 @@ type Options struct {
 	// central. OnPolicies is called when it holds another whole set, nil for nobody.
 	PolicyDir  string
 	OnPolicies func()
+	// OnCatalogue is called when another catalogue of games is here, see Catalogue; nil for nobody.
+	OnCatalogue func()
 	// OnListed is called when Listed has changed, nil for nobody.
 	OnListed func()
 	// Step, when set, is called before and after each durable step of a claim or a hold,
@@ -233,6 +235,7 @@ type Uplink struct {
 	moved      *wire.Position // what central holds, when that is not what it signed for
 	listed     *wire.Snapshot // the newest accepted, in force or on its way; never changed
 	told       int64          // newest version of it that central has named
+	texts      int            // newest text of it that central gives
 	region     string
 	missing    []Missing
 	folder     int64 // bytes of manifests in the folder
@@ -322,6 +325,9 @@ func (o *Options) fill() {
 	}
 	if o.OnPolicies == nil {
 		o.OnPolicies = func() {}
+	}
+	if o.OnCatalogue == nil {
+		o.OnCatalogue = func() {}
 	}
 	if o.OnListed == nil {
 		o.OnListed = func() {}
@@ -672,6 +678,7 @@ func (u *Uplink) hello(ctx context.Context) (rest, error) {
 	if a.Recover > 0 {
 		u.agree(a.Recover)
 	}
+	u.hearTexts(a.Texts)
 	u.hearSnapshot(a.Snapshot)
 	if err := u.setRegion(a.Region); err != nil {
 		return rest{}, err

@@ -13,10 +13,10 @@ const PathStanding = "/v1/standing"
 
 // Limits of one part of what a terminal tells. They fit MaxRequest.
 const (
-	MaxStandingRuns   = 100  // runs of packs
+	MaxStandingRuns   = 80   // runs of packs
 	MaxStandingPacks  = 1000 // packs of one run; a longer one is told as several
-	MaxStandingClaims = 20   // permissions to pay
-	MaxStandingHolds  = 100  // tickets that are held
+	MaxStandingClaims = 15   // permissions to pay
+	MaxStandingHolds  = 60   // tickets that are held, and as many that were paid elsewhere
 )
 
 // Restored says that central's tables were put back, in the answer to a hello whose
@@ -39,7 +39,9 @@ type Standing struct {
 	Claims []Permission `json:"claims"`
 	// Held are the tickets that it never again pays by itself, by feed items after Restored.Feed.
 	Held []HoldAck `json:"held"`
-	Last bool      `json:"last"`
+	// Paid are the payments elsewhere that central has told it of, since whenever.
+	Paid []PaidItem `json:"paid"`
+	Last bool       `json:"last"`
 }
 
 // Permission is a claim that central allowed.
@@ -57,8 +59,14 @@ type StandingAnswer struct {
 
 // Check bounds a part.
 func (s Standing) Check() error {
-	if len(s.Mark) == 0 || len(s.Mark) > 64 || len(s.Packs) > MaxStandingRuns || len(s.Claims) > MaxStandingClaims || len(s.Held) > MaxStandingHolds {
-		return fmt.Errorf("%d runs of packs, %d claims, %d holds: want at most %d, %d, %d", len(s.Packs), len(s.Claims), len(s.Held), MaxStandingRuns, MaxStandingClaims, MaxStandingHolds)
+	if len(s.Mark) == 0 || len(s.Mark) > 64 || len(s.Packs) > MaxStandingRuns || len(s.Claims) > MaxStandingClaims || len(s.Held) > MaxStandingHolds || len(s.Paid) > MaxStandingHolds {
+		return fmt.Errorf("%d runs of packs, %d claims, %d holds, %d payments: want at most %d, %d, %d, %d",
+			len(s.Packs), len(s.Claims), len(s.Held), len(s.Paid), MaxStandingRuns, MaxStandingClaims, MaxStandingHolds, MaxStandingHolds)
+	}
+	for _, p := range s.Paid {
+		if p.Block == (validate.BlockID{}) || len(p.Terminal) > 64 || len(p.Number) > 64 || len(p.At) > 64 {
+			return errors.New("no whole payment")
+		}
 	}
 	for _, p := range s.Packs {
 		if p.GameCode == "" || len(p.GameCode) > 16 || p.Last < p.First || p.Last-p.First >= MaxStandingPacks || p.Epoch < 1 {
@@ -90,12 +98,13 @@ func (s Standing) Parts() []Standing {
 		}
 	}
 	var parts []Standing
-	for claims, held := s.Claims, s.Held; ; {
+	for claims, held, paid := s.Claims, s.Held, s.Paid; ; {
 		part := Standing{Protocol: s.Protocol, Mark: s.Mark}
 		part.Packs, runs = cut(runs, MaxStandingRuns)
 		part.Claims, claims = cut(claims, MaxStandingClaims)
 		part.Held, held = cut(held, MaxStandingHolds)
-		part.Last = len(runs)+len(claims)+len(held) == 0
+		part.Paid, paid = cut(paid, MaxStandingHolds)
+		part.Last = len(runs)+len(claims)+len(held)+len(paid) == 0
 		if parts = append(parts, part); part.Last {
 			return parts
 		}

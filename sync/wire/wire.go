@@ -159,6 +159,8 @@ type HelloAnswer struct {
 	// Recover is the journal epoch that a person has agreed to, 0 for none: the terminal
 	// reads its own journal again and goes on in that epoch.
 	Recover int64 `json:"recover,omitempty"`
+	// Texts is the newest text of a snapshot that central gives, 0 from one that gives at most 2.
+	Texts int `json:"texts,omitempty"`
 	// Restored asks the terminal to tell what it may pay, PathStanding; nil for no need.
 	Restored *Restored `json:"restored,omitempty"`
 	// Sighted is the number of the newest sighting that central holds, 0 for none: the
@@ -224,6 +226,7 @@ type FeedItem struct {
 	Suspension *SuspensionItem `json:"suspension,omitempty"`
 	Message    *MessageItem    `json:"message,omitempty"`
 	Exception  *ExceptionItem  `json:"exception,omitempty"`
+	Sales      *SalesItem      `json:"sales,omitempty"`
 }
 
 // FeedKind says what an item is about.
@@ -383,13 +386,18 @@ type Snapshot struct {
 	Issued   time.Time
 	Blocks   []Block
 	Policies []PolicyFile
+	// Catalogue and Software are in the text's version 3 alone.
+	Catalogue CatalogueFile
+	Software  []Release
 }
 
-// Text is the canonical text that is signed: version 2 where a block's descriptor or a
-// policy is named, version 1 where none is.
+// Text is the canonical text that is signed: version 3 where the catalogue or software is
+// named, version 2 where a block's descriptor or a policy is, version 1 where none is.
 func (s Snapshot) Text() string {
 	version := 1
-	if len(s.Policies) > 0 || slices.ContainsFunc(s.Blocks, func(b Block) bool { return b.Pieces != "" }) {
+	if s.Catalogue != (CatalogueFile{}) || len(s.Software) > 0 {
+		version = 3
+	} else if len(s.Policies) > 0 || slices.ContainsFunc(s.Blocks, func(b Block) bool { return b.Pieces != "" }) {
 		version = 2
 	}
 	var b strings.Builder
@@ -398,12 +406,21 @@ func (s Snapshot) Text() string {
 		b.WriteString(x.line(version))
 	}
 	b.WriteString(policyLines(s.Policies))
+	b.WriteString(extraLines(s.Catalogue, s.Software))
 	return b.String()
+}
+
+// WithoutCatalogue is the snapshot as terminals read it that know neither a catalogue nor
+// software in it.
+func (s Snapshot) WithoutCatalogue() Snapshot {
+	s.Catalogue, s.Software = CatalogueFile{}, nil
+	return s
 }
 
 // WithoutPieces is the snapshot as terminals read it that know neither descriptors nor
 // policies in it.
 func (s Snapshot) WithoutPieces() Snapshot {
+	s = s.WithoutCatalogue()
 	s.Blocks, s.Policies = slices.Clone(s.Blocks), nil
 	for i := range s.Blocks {
 		s.Blocks[i].Pieces = ""
@@ -433,7 +450,20 @@ func ParseSnapshot(text string) (Snapshot, error) {
 	if n < 0 || n > len(lines)-5 {
 		return s, fmt.Errorf("snapshot: %w: %d blocks announced", ErrText, n)
 	}
-	if s.Policies, err = parsePolicies(lines[4+n : len(lines)-1]); err != nil {
+	rest := lines[4+n : len(lines)-1]
+	at := len(rest)
+	if format >= 3 {
+		at = slices.IndexFunc(rest, func(line string) bool {
+			return strings.HasPrefix(line, "catalogue ") || strings.HasPrefix(line, "software ")
+		})
+	}
+	if at < 0 {
+		return s, fmt.Errorf("snapshot: %w: text 3 names no catalogue and no software", ErrText)
+	}
+	if s.Policies, err = parsePolicies(rest[:at]); err != nil {
+		return s, fmt.Errorf("snapshot: %w: %w", ErrText, err)
+	}
+	if s.Catalogue, s.Software, err = parseExtra(rest[at:]); err != nil {
 		return s, fmt.Errorf("snapshot: %w: %w", ErrText, err)
 	}
 	for i := range n {

@@ -159,7 +159,10 @@
     if (!pad || event.ctrlKey || event.altKey || event.metaKey) return;
     if (/^[0-9]$/.test(event.key)) type(event.key);
     else if (event.key === "Backspace") type("back");
-    else if (event.key === "Enter" && !event.repeat && document.activeElement.tagName !== "BUTTON") pad.requestSubmit();
+    else if (event.key === "Enter" && !event.repeat && !document.activeElement.matches("button:not([data-digit])")) {
+      event.preventDefault(); // a digit that was just tapped has the focus, and is not meant again
+      pad.requestSubmit();
+    }
   });
 
   alive();

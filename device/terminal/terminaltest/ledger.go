@@ -38,6 +38,7 @@ type Ledger struct {
 	acked     int64
 	allowance int64 // claims above acked, 0 for no bound
 	attempts  map[validate.TicketKey]int
+	reported  []validate.Attempt
 	rounds    map[validate.TicketKey]int
 	shift     *validate.Shift
 	closings  []validate.Closing
@@ -383,6 +384,23 @@ func (l *Ledger) Unsent(context.Context) (validate.Unsent, error) {
 		u.Money += r.Amount
 	}
 	return u, l.reading
+}
+
+// Report keeps an attempt once.
+func (l *Ledger) Report(_ context.Context, a validate.Attempt) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !slices.ContainsFunc(l.reported, func(b validate.Attempt) bool { return b.Ticket == a.Ticket && b.Reason == a.Reason }) {
+		l.reported = append(l.reported, a)
+	}
+	return nil
+}
+
+// Reported are the attempts that central is told of.
+func (l *Ledger) Reported() []validate.Attempt {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.reported)
 }
 
 // Attempts counts the failed secrets of a ticket.

@@ -22,6 +22,7 @@ type Printer struct {
 	opened   []string // claims whose slip opened the drawer
 	slips    []validate.Receipt
 	closings []validate.Closing
+	results  []terminal.Result
 	changed  chan struct{} // closed at every change of the above
 }
 
@@ -117,6 +118,18 @@ func (p *Printer) Changed() <-chan struct{} {
 // PrintClosing keeps the slip of a closing, as Print does that of a payment.
 func (p *Printer) PrintClosing(ctx context.Context, c validate.Closing) (validate.PrintState, error) {
 	return p.print(ctx, func(*terminal.Fault) {}, func() { p.closings = append(p.closings, c) })
+}
+
+// PrintResult keeps the slip of a check, as Print does that of a payment.
+func (p *Printer) PrintResult(ctx context.Context, r terminal.Result) (validate.PrintState, error) {
+	return p.print(ctx, func(*terminal.Fault) {}, func() { p.results = append(p.results, r) })
+}
+
+// Results lists the slips of checks, in their order.
+func (p *Printer) Results() []terminal.Result {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.results)
 }
 
 // Opened lists the claims whose slip opened the drawer.

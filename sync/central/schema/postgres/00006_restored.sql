@@ -40,3 +40,47 @@ CREATE TABLE IF NOT EXISTS recalls(
 ALTER TABLE claims ADD COLUMN IF NOT EXISTS knew TEXT NOT NULL DEFAULT '';
 ALTER TABLE claims ADD COLUMN IF NOT EXISTS heard BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE claims ADD COLUMN IF NOT EXISTS recall BIGINT NOT NULL DEFAULT 0;
+
+CREATE TABLE IF NOT EXISTS attempts(
+  block_id BYTEA NOT NULL,
+  pack BIGINT NOT NULL,
+  ticket BIGINT NOT NULL,
+  reason TEXT NOT NULL,
+  terminal TEXT NOT NULL,
+  epoch BIGINT NOT NULL,
+  seq BIGINT NOT NULL,
+  failed BIGINT NOT NULL,
+  operator TEXT NOT NULL,
+  entered TEXT NOT NULL,
+  tried TEXT NOT NULL,
+  received TEXT NOT NULL,
+  PRIMARY KEY(block_id, pack, ticket, reason, terminal)
+);
+
+CREATE TABLE IF NOT EXISTS sales_ends(
+  block_id BYTEA NOT NULL PRIMARY KEY,
+  reason TEXT NOT NULL,
+  operator TEXT NOT NULL,
+  since TEXT NOT NULL
+);
+
+CREATE TABLE IF NOT EXISTS catalogues(
+  sha256 TEXT NOT NULL PRIMARY KEY,
+  text TEXT NOT NULL,
+  games BIGINT NOT NULL,
+  operator TEXT NOT NULL,
+  published TEXT NOT NULL
+);
+
+CREATE TABLE IF NOT EXISTS releases(
+  name TEXT NOT NULL,
+  version TEXT NOT NULL,
+  sha256 TEXT NOT NULL,
+  size BIGINT NOT NULL,
+  operator TEXT NOT NULL,
+  announced TEXT NOT NULL,
+  withdrawn TEXT NOT NULL DEFAULT '',
+  PRIMARY KEY(name, version)
+);
+
+ALTER TABLE snapshots ADD COLUMN IF NOT EXISTS whole TEXT NOT NULL DEFAULT '';

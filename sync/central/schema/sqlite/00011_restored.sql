@@ -50,3 +50,54 @@ CREATE TABLE recalls(
 ALTER TABLE claims ADD COLUMN knew TEXT NOT NULL DEFAULT '';
 ALTER TABLE claims ADD COLUMN heard INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE claims ADD COLUMN recall INTEGER NOT NULL DEFAULT 0;
+
+-- Tickets that were presented at a terminal and that it tells of: reported stolen, or too
+-- many secrets of them were tried. One row a ticket, reason and terminal.
+CREATE TABLE attempts(
+  block_id BLOB NOT NULL,
+  pack INTEGER NOT NULL,
+  ticket INTEGER NOT NULL,
+  reason TEXT NOT NULL,
+  terminal TEXT NOT NULL,
+  epoch INTEGER NOT NULL,
+  seq INTEGER NOT NULL,
+  failed INTEGER NOT NULL,
+  operator TEXT NOT NULL,
+  entered TEXT NOT NULL,
+  tried TEXT NOT NULL,                 -- by the terminal's clock
+  received TEXT NOT NULL,
+  PRIMARY KEY(block_id, pack, ticket, reason, terminal)
+) STRICT, WITHOUT ROWID;
+
+-- Blocks of which no more packs are put on sale.
+CREATE TABLE sales_ends(
+  block_id BLOB NOT NULL PRIMARY KEY,
+  reason TEXT NOT NULL,
+  operator TEXT NOT NULL,
+  since TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Catalogues of games; the newest is in the snapshot. Text is the file.
+CREATE TABLE catalogues(
+  sha256 TEXT NOT NULL PRIMARY KEY,
+  text TEXT NOT NULL,
+  games INTEGER NOT NULL,
+  operator TEXT NOT NULL,
+  published TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Software that the snapshot names; withdrawn is '' while it does.
+CREATE TABLE releases(
+  name TEXT NOT NULL,
+  version TEXT NOT NULL,
+  sha256 TEXT NOT NULL,
+  size INTEGER NOT NULL,
+  operator TEXT NOT NULL,
+  announced TEXT NOT NULL,
+  withdrawn TEXT NOT NULL DEFAULT '',
+  PRIMARY KEY(name, version)
+) STRICT, WITHOUT ROWID;
+
+-- The same snapshot in the text that names the catalogue and software, signed; '' where it
+-- names neither.
+ALTER TABLE snapshots ADD COLUMN whole TEXT NOT NULL DEFAULT '';

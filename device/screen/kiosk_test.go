@@ -1,0 +1,280 @@
+package screen
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/heapprofiler"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/performance"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"grattoir/device/terminal"
+	"grattoir/validate"
+	"grattoir/validate/money"
+)
+
+// keys taps digits on the page's keypad.
+func keys(t *testing.T, tab context.Context, digits string) {
+	t.Helper()
+	for _, d := range digits {
+		clickNow(t, tab, fmt.Sprintf(`[data-digit="%c"]`, d), 1)
+	}
+}
+
+// typed is true while the keypad shows a text.
+func typed(expression string) string {
+	return `document.getElementById("typed")?.textContent === "` + expression + `"`
+}
+
+// TestBrowserClerkSignsOnAndAScanOverAnyDialogWins: the whole way on the glass, by touch and
+// by keys; what is half typed when a ticket is scanned is gone, and the verdict is there.
+func TestBrowserClerkSignsOnAndAScanOverAnyDialogWins(t *testing.T) {
+	c := staffed(t)
+	c.guard = 50 * time.Millisecond
+	server := httptest.NewServer(c.Handler())
+	t.Cleanup(server.Close)
+	t.Cleanup(c.Close)
+	tab := browser(t)
+	run(t, tab, "load", chromedp.EmulateViewport(800, 480), chromedp.Navigate(server.URL))
+	clickUntil(t, tab, "#sign", `document.getElementById("who-anne")`)
+	clickUntil(t, tab, "#who-anne", `document.querySelector("[data-point=',']")`)
+	keys(t, tab, "5000")
+	awaitJS(t, tab, typed("50,00"))
+	clickUntil(t, tab, "#enter", `document.querySelector("[data-secret=true]")`)
+	keys(t, tab, "471")
+	awaitJS(t, tab, typed("●●●"))
+	c.limits.Store(&terminal.Fault{Code: "X9", ClerkFR: "Essai.", ClerkEN: "Trial."}) // the status line changes, what is typed stays
+	awaitJS(t, tab, `document.getElementById("line").textContent.includes("X9")`)
+	awaitJS(t, tab, typed("●●●"))
+	clickNow(t, tab, `[data-digit="back"]`, 1)
+	run(t, tab, "keys", chromedp.KeyEvent("11"), chromedp.KeyEvent(kb.Enter)) // 4711
+	c.await(t, "anne on duty", func(s terminal.State) bool { return s.Session != nil && s.Session.Operator == "anne" })
+	awaitJS(t, tab, `document.querySelector("#open-menu") && !document.querySelector("#sign")`)
+
+	clickUntil(t, tab, "#open-code", `document.getElementById("keypad")`)
+	keys(t, tab, "0123456")
+	awaitJS(t, tab, typed("01234 56"))
+	c.check(t, 1, 2000)
+	awaitJS(t, tab, word+` === "GAGNANT" && !document.getElementById("keypad")`)
+	// Digits that were on their way to the keypad pay nothing and go nowhere.
+	run(t, tab, "late keys", chromedp.KeyEvent("789"), chromedp.KeyEvent(kb.Enter))
+	settle(t, tab)
+	if n := len(c.ledger.Claims()); n != 0 {
+		t.Fatalf("%d claims by keys of a keypad that is gone", n)
+	}
+	clickUntil(t, tab, "#pay", word+` === "PAYÉ"`)
+	clickUntil(t, tab, "#next", word+` === "Scannez un ticket"`)
+
+	code := c.put(t, 2, validate.Opened{Amount: 500})
+	clickUntil(t, tab, "#open-code", `document.getElementById("keypad")`)
+	run(t, tab, "keys", chromedp.KeyEvent(code), chromedp.KeyEvent(kb.Enter)) // as fast as a machine types
+	awaitJS(t, tab, word+` === "GAGNANT" && document.querySelector(".amount").textContent.startsWith("5")`)
+	if state, _ := c.terminal.State(); state.View.Entered != validate.Typed {
+		t.Errorf("entered as %q", state.View.Entered)
+	}
+}
+
+// TestBrowserPageCannotBeSwipedOrZoomedAway: gestures that leave or distort a page do
+// nothing; the kiosk's flags do the rest.
+func TestBrowserPageCannotBeSwipedOrZoomedAway(t *testing.T) {
+	c := newCounter(t, nil)
+	server := httptest.NewServer(c.Handler())
+	t.Cleanup(server.Close)
+	t.Cleanup(c.Close)
+	tab := browser(t)
+	run(t, tab, "load", chromedp.EmulateViewport(800, 480, chromedp.EmulateTouch), chromedp.Navigate(server.URL))
+	awaitJS(t, tab, word+` === "Scannez un ticket"`)
+	touch := func(kind input.TouchType, points ...*input.TouchPoint) chromedp.Action {
+		return chromedp.ActionFunc(func(ctx context.Context) error { return input.DispatchTouchEvent(kind, points).Do(ctx) })
+	}
+	drag := func(name string, path ...[]*input.TouchPoint) {
+		acts := []chromedp.Action{touch(input.TouchStart, path[0]...)}
+		for _, p := range path[1:] {
+			acts = append(acts, touch(input.TouchMove, p...))
+		}
+		run(t, tab, name, append(acts, touch(input.TouchEnd))...)
+		var still bool
+		run(t, tab, name, chromedp.Evaluate(`location.pathname === "/" && visualViewport.scale === 1 && scrollX === 0 && scrollY === 0 && document.querySelector("main").getBoundingClientRect().left === 0`, &still))
+		if !still {
+			t.Errorf("%s moved the page", name)
+		}
+	}
+	at := func(x, y float64) *input.TouchPoint { return &input.TouchPoint{X: x, Y: y} }
+	one := func(x, y float64) []*input.TouchPoint { return []*input.TouchPoint{at(x, y)} }
+	drag("a swipe from the left edge", one(2, 200), one(200, 200), one(600, 200))
+	drag("a swipe from the right edge", one(798, 200), one(500, 200), one(100, 200))
+	drag("a swipe up", one(400, 300), one(400, 150), one(400, 10))
+	two := func(gap float64) []*input.TouchPoint {
+		a, b := at(400-gap, 240), at(400+gap, 240)
+		a.ID, b.ID = 1, 2
+		return []*input.TouchPoint{a, b}
+	}
+	drag("a pinch", two(30), two(100), two(250))
+	run(t, tab, "double tap", touch(input.TouchStart, at(300, 200)), touch(input.TouchEnd), touch(input.TouchStart, at(300, 200)), touch(input.TouchEnd))
+	drag("a tap after it", one(300, 200))
+}
+
+// TestBrowserPageGrowsNotWithTheVerdicts: 2 000 views come over one stream, and neither the
+// elements nor the memory of the page grow with them.
+func TestBrowserPageGrowsNotWithTheVerdicts(t *testing.T) {
+	c := newCounter(t, nil)
+	c.silence = time.Hour
+	texts := make([]string, 0, 40)
+	for _, s := range shots(c, "fr") {
+		if s.page == "clerk" && len(texts) < cap(texts) {
+			text, err := c.render("clerk", s.view)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts = append(texts, string(text))
+		}
+	}
+	steps := make(chan int)
+	inner := c.Handler()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/events" {
+			inner.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		out := stream{http.NewResponseController(w), w}
+		for sent := 1; ; {
+			select {
+			case n := <-steps:
+				for range n {
+					sent++
+					text := strings.Replace(texts[sent%len(texts)], `data-seq="1"`, fmt.Sprintf(`data-seq="%d"`, sent), 1)
+					if out.send(fmt.Sprintf("id: %s-%d\n%s\n", c.boot, sent, dataLines([]byte(text)))) != nil {
+						return
+					}
+				}
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}))
+	t.Cleanup(server.Close)
+	tab := browser(t)
+	run(t, tab, "load", chromedp.EmulateViewport(800, 480), performance.Enable(), chromedp.Navigate(server.URL))
+	shown := 1
+	after := func(n int) (nodes, heap float64) {
+		t.Helper()
+		steps <- n
+		shown += n
+		awaitJS(t, tab, fmt.Sprintf(`document.getElementById("screen").dataset.seq === "%d"`, shown))
+		run(t, tab, "measure", chromedp.ActionFunc(func(ctx context.Context) error {
+			if err := heapprofiler.CollectGarbage().Do(ctx); err != nil {
+				return err
+			}
+			list, err := performance.GetMetrics().Do(ctx)
+			for _, m := range list {
+				switch m.Name {
+				case "Nodes":
+					nodes = m.Value
+				case "JSHeapUsedSize":
+					heap = m.Value
+				}
+			}
+			return err
+		}))
+		return nodes, heap
+	}
+	nodes, heap := after(400)
+	moreNodes, moreHeap := after(2000)
+	t.Logf("after 400 views %.0f nodes, %.1f MB; after 2 400 %.0f nodes, %.1f MB", nodes, heap/1e6, moreNodes, moreHeap/1e6)
+	if moreNodes > nodes*1.1+100 || moreHeap > heap*1.1+1e5 {
+		t.Errorf("after 400 views %.0f nodes and %.0f bytes, after 2 400 %.0f and %.0f", nodes, heap, moreNodes, moreHeap)
+	}
+}
+
+// TestBrowserEveryViewPassesAxe runs axe-core over every view, for developers: GRATTOIR_AXE
+// names its axe.min.js, which .ci/axe fetches.
+func TestBrowserEveryViewPassesAxe(t *testing.T) {
+	path := os.Getenv("GRATTOIR_AXE")
+	if path == "" {
+		t.Skip("a check for developers: run .ci/axe")
+	}
+	axe, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCounter(t, nil)
+	c.silence = time.Hour
+	server := httptest.NewServer(c.Handler())
+	t.Cleanup(server.Close)
+	t.Cleanup(c.Close)
+	tab := browser(t)
+	for page, path := range map[string]string{"clerk": "/", "player": "/player"} {
+		run(t, tab, "load", chromedp.EmulateViewport(800, 480), chromedp.Navigate(server.URL+path), chromedp.Evaluate(string(axe), nil))
+		for _, s := range shots(c, money.French) {
+			if s.page != page {
+				continue
+			}
+			text, err := c.render(s.page, s.view)
+			if err != nil {
+				t.Fatal(err)
+			}
+			js, err := json.Marshal(string(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var wrong []string
+			run(t, tab, s.name, chromedp.Evaluate(fmt.Sprintf(`document.getElementById("screen").outerHTML = %s;
+				axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}).then(r => r.violations.map(v => v.id + ": " + v.help + " " + v.nodes.slice(0, 2).map(n => n.html.slice(0, 90)).join(" | ")))`, js), &wrong, awaitPromise))
+			for _, w := range wrong {
+				t.Errorf("%s %s: %s", s.page, s.name, w)
+			}
+		}
+	}
+}
+
+// benched are amounts that the page tells apart.
+func benched(i int) money.Amount { return money.Amount(1050 + 100*i) }
+
+// BenchmarkPaint is how long a verdict takes from the scan's last byte to the glass: check,
+// page, stream, and the frame after the one in which it was drawn, in a real browser.
+func BenchmarkPaint(b *testing.B) {
+	if _, err := os.Stat(shell); err != nil {
+		b.Skipf("NOT MEASURED: install chromium-headless-shell: %v", err)
+	}
+	c := newCounter(b, nil)
+	server := httptest.NewServer(c.Handler())
+	b.Cleanup(server.Close)
+	b.Cleanup(c.Close)
+	tab := browser(b)
+	run(b, tab, "load", chromedp.EmulateViewport(800, 480), chromedp.Navigate(server.URL), chromedp.Evaluate(`
+		const painted = new Map();
+		new MutationObserver(() => {
+			const text = document.querySelector(".amount")?.textContent;
+			requestAnimationFrame(() => requestAnimationFrame(() => { painted.set(text, performance.timeOrigin + performance.now()); }));
+		}).observe(document.getElementById("screen"), { subtree: true, childList: true, attributes: true });
+		true`, nil))
+	codes := make([]string, 100)
+	for i := range codes {
+		codes[i] = c.put(b, uint16(i), validate.Opened{Amount: benched(i)})
+	}
+	var took []float64
+	for n := 0; b.Loop(); n++ {
+		at := time.Now()
+		c.terminal.Check(context.Background(), terminal.Scan{Text: codes[n%len(codes)]})
+		var painted float64
+		run(b, tab, "paint", chromedp.Evaluate(fmt.Sprintf(`new Promise(done => { const look = () => {
+			for (const [text, at] of painted) if (text && text.startsWith("%d,")) { painted.clear(); done(at); return; }
+			setTimeout(look, 1); }; look(); })`, benched(n%len(codes))/100), &painted, awaitPromise))
+		took = append(took, painted-float64(at.UnixMicro())/1000)
+	}
+	slices.Sort(took)
+	b.ReportMetric(took[len(took)/2], "ms/p50")
+	b.ReportMetric(took[len(took)*95/100], "ms/p95")
+	b.ReportMetric(0, "ns/op")
+}

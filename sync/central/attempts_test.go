@@ -1,0 +1,37 @@
+package central
+
+import (
+	"testing"
+
+	"grattoir/sync/ledger"
+	"grattoir/validate"
+)
+
+// TestCentralHearsOfStolenTicketsThatWerePresented, once of each, as no exception.
+func TestCentralHearsOfStolenTicketsThatWerePresented(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		d := w.enrolled(t, "T-1")
+		w.give(t, "T-1", 10, 19)
+		body := ledger.AttemptBody{Block: w.block.ID, Pack: 12, Ticket: 3, Reason: validate.PackStolen, Operator: "marie", Entered: validate.Scanned}
+		d.record(t, ledger.KindAttempt, body)
+		d.record(t, ledger.KindAttempt, body) // from a card that was put back
+		body.Reason, body.Failed = validate.TooManyAttempts, 5
+		d.record(t, ledger.KindAttempt, body)
+		if _, answer := d.send(t, 1, 3); len(answer.Exceptions) > 0 {
+			t.Errorf("%+v", answer.Exceptions)
+		}
+		list, err := w.Attempts(t.Context(), "")
+		if err != nil || len(list) != 2 {
+			t.Fatalf("%+v %v", list, err)
+		}
+		if got := list[0]; got.Reason != validate.PackStolen || got.Number != "1-000001" || got.GameCode != "00399" || got.Ticket != 3 || got.Operator != "marie" || got.Terminal != "T-1" {
+			t.Errorf("%+v", got)
+		}
+		if got := list[1]; got.Reason != validate.TooManyAttempts || got.Failed != 5 {
+			t.Errorf("%+v", got)
+		}
+		if list, err := w.Attempts(t.Context(), "T-2"); err != nil || len(list) != 0 {
+			t.Errorf("%+v %v", list, err)
+		}
+	})
+}
