@@ -43,6 +43,16 @@ const (
 	TwoPart Entered = "two-part" // scanned, and its hidden digits typed
 )
 
+// Looked is one answer at the counter, to a ticket that was only checked or that was to be
+// paid. It is counted, and commits nothing.
+type Looked struct {
+	Ticket   TicketKey // the zero key where none was read
+	Reason   Reason
+	Entered  Entered
+	Operator string    // who is signed on, "" for nobody
+	At       time.Time // device time
+}
+
 // Claim is a payment about to be committed.
 type Claim struct {
 	ID         string // 32 hexadecimal digits, made before the first try and kept over all of them

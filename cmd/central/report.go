@@ -35,7 +35,7 @@ func reportCommand() *cobra.Command {
 }
 
 // reportWords are what --help says of each kind of report: in a sentence, at length, and by
-// examples, each of which is run by a test.
+// examples.
 func reportWords() map[string][3]string {
 	return map[string][3]string{
 		"sync": {"Report each terminal's contact, unsent entries, and what it is behind with", `Report each terminal's state, last contact, unsent entries as it last told them, and

@@ -384,7 +384,7 @@ func (f *fleet) putBack() {
 	f.count("central put back")
 	f.stopCentral()
 	f.must(os.RemoveAll(f.centralDir()))
-	_, err := central.Restore(f.ctx, f.backup, central.Options{Dir: f.centralDir(), Now: time.Now})
+	_, err := central.Restore(f.ctx, f.backup, central.Options{Dir: f.centralDir(), Now: time.Now}, false)
 	f.must(err)
 	f.must(os.RemoveAll(f.backup))
 	f.backup = ""

@@ -96,7 +96,7 @@ func newLink(c configs.Terminal, t trust, book *ledger.Ledger, blocks *library, 
 		world.book = func(l *ledger.Ledger) uplink.Ledger { return l }
 	}
 	var up *uplink.Uplink
-	up, err := uplink.New(uplink.Options{URL: c.Central.URL, Identity: t.identity, Ledger: world.book(book),
+	up, err := uplink.New(uplink.Options{URL: c.Central.URL, Identity: t.identity, Ledger: world.book(book), Looks: book,
 		Blocks: uplink.BlockStore{Dir: c.Manifests(), Quota: c.QuotaMB << 20, Reserve: c.ReserveMB << 20}, Dial: world.dial, Rand: world.rand, Now: world.now, Log: log,
 		Program: version(), Faults: faults, Peppers: blocks.lackPeppers, KeepPepper: blocks.keepPepper, Register: register, Step: world.step,
 		PolicyDir: c.Policies(), OnPolicies: world.policies,

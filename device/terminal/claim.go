@@ -81,6 +81,7 @@ func (t *Terminal) judge(ctx context.Context, v View) View {
 	v.Slip = t.opt.ResultSlips == ResultEach && v.Stage == Verdict && v.Code.Game != ""
 	t.change(func(st *State) { st.View = v })
 	t.opt.Step("shown")
+	t.looks(v)
 	if v.Slip {
 		t.printResult(v)
 	}
@@ -88,6 +89,21 @@ func (t *Terminal) judge(ctx context.Context, v View) View {
 		t.opt.Ledger.Prepare(t.claim(v, "")) // while the clerk counts the money
 	}
 	return v
+}
+
+// looks tells of an answer that was shown. One that still waits for digits is none yet.
+func (t *Terminal) looks(v View) {
+	if t.opt.Looked == nil || v.Stage == Typing {
+		return
+	}
+	operator := t.opt.Operator
+	if t.opt.Staff != nil {
+		operator = ""
+		if s, _ := t.opt.Staff.Session(); s != nil {
+			operator = s.Operator
+		}
+	}
+	t.opt.Looked(validate.Looked{Ticket: v.Opened.Key(), Reason: v.Verdict.Reason, Entered: v.Entered, Operator: operator, At: v.At})
 }
 
 // open asks the manifest, and counts a failed secret before anybody learns of it.

@@ -179,6 +179,8 @@ type Options struct {
 	// ReleaseAtClose gives this terminal's packs up with each Z of a day, so that other
 	// shops can pay their tickets over night. The next sign-on takes them back.
 	ReleaseAtClose bool
+	// Looked, when set, is told of each answer to a code. It must not block.
+	Looked func(validate.Looked)
 	// Limits words what is wrong with the signed policies now, nil for nothing.
 	Limits func() *Fault
 	// Step, when set, is called after each durable or visible step of a claim, with its

@@ -40,6 +40,7 @@ type counter struct {
 	mu      sync.Mutex
 	steps   []string
 	stepped chan struct{} // closed at the next step
+	looks   []validate.Looked
 }
 
 var noon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
@@ -79,6 +80,7 @@ func (c *counter) restart() {
 	if c.messages != nil {
 		opt.Messages = c.messages
 	}
+	opt.Looked = func(x validate.Looked) { c.looks = append(c.looks, x) }
 	c.Terminal = terminal.New(opt)
 }
 
@@ -160,6 +162,21 @@ func TestCheckCommitsNothing(t *testing.T) {
 	}
 	if n := len(c.ledger.Claims()); n != 0 {
 		t.Fatalf("%d claims after checks", n)
+	}
+}
+
+// TestEachAnswerIsToldOnceWithItsTicket: what central may learn of it, and no secret.
+func TestEachAnswerIsToldOnceWithItsTicket(t *testing.T) {
+	c := newCounter()
+	won := c.ticket(t, 1, 8, 2000)
+	c.check(won)
+	c.Check(context.Background(), terminal.Scan{Text: "1234", Entered: validate.Typed})
+	c.Check(context.Background(), terminal.Scan{Text: won.Digits(), Entered: validate.Typed})
+	key := validate.TicketKey{Block: validate.BlockID{7}, Pack: 123, Number: 1}
+	want := []validate.Looked{{Ticket: key, Reason: validate.Winner, Entered: validate.Scanned, Operator: "marie", At: noon}, {Reason: validate.CodeMisread, Entered: validate.Typed, Operator: "marie", At: noon},
+		{Ticket: key, Reason: validate.Winner, Entered: validate.Typed, Operator: "marie", At: noon}}
+	if !slices.Equal(c.looks, want) {
+		t.Errorf("%+v\nwant %+v", c.looks, want)
 	}
 }
 

@@ -119,6 +119,8 @@ type Ledger struct {
 	inDoubt bool                  // a commit ended in an error: the end of the chain is not known
 	sick    atomic.Pointer[error] // why nothing is paid any more, see seen
 	file    os.FileInfo           // the file that was opened
+
+	looks lookBuffer
 }
 
 // Head is the end of the journal.

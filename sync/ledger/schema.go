@@ -50,7 +50,7 @@ var migrations = [][]string{
 		PRIMARY KEY(epoch, seq)) STRICT, WITHOUT ROWID`,
 	},
 	closingTables,
-	slices.Concat(rightsTables, packLifeTables, attemptTables, salesTables),
+	slices.Concat(rightsTables, packLifeTables, attemptTables, salesTables, lookTables),
 }
 
 // runSteps brings a file of one schema version to that of the last step.

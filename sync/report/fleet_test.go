@@ -15,7 +15,6 @@ import (
 	"grattoir/sync/ledger"
 	"grattoir/sync/wire"
 	"grattoir/validate"
-	"grattoir/validate/money"
 	"grattoir/validate/policy"
 )
 
@@ -34,6 +33,7 @@ type fleetPlan struct {
 	seed   uint64
 	claims int               // a terminal, on average
 	cheats map[string]string // what a terminal does, by its name
+	varied bool              // honest shops differ: worn scanners, open at night, by a station
 }
 
 type fleetTerminal struct {
@@ -152,7 +152,10 @@ func (f *madeFleet) makeTerminals() {
 			t.contact = wire.FormatTime(contact)
 		}
 		if f.plan.cheats[t.name] != "" {
-			t.claims = 4 * f.plan.claims
+			t.claims = 8 * f.plan.claims
+		}
+		if f.plan.cheats[t.name] == MiddleMissing {
+			t.claims = 16 * f.plan.claims
 		}
 		f.terminals = append(f.terminals, t)
 	}
@@ -199,6 +202,11 @@ func (f *madeFleet) makePacks() {
 	for i := range f.terminals {
 		for range f.between(3, 6) {
 			give(i, f.between(0, 2))
+		}
+		if f.plan.cheats[f.terminals[i].name] == MiddleMissing { // with less, chance explains it
+			for range 8 {
+				give(i, f.between(0, 2))
+			}
 		}
 		if f.plan.cheats[f.terminals[i].name] == UnsoldCheck {
 			f.packs[len(f.packs)-1] = fleetPack{block: f.packs[len(f.packs)-1].block, pack: f.packs[len(f.packs)-1].pack, owner: i, state: validate.PackDelivered}
@@ -257,7 +265,11 @@ func (f *madeFleet) makeClaims() {
 				win = b.tiers[len(b.tiers)-1]
 			}
 			c := fleetClaim{block: p.block, pack: p.pack, ticket: ticket, terminal: i, tier: int(win.number), amount: win.amount, paid: f.ago(f.between(0, fleetDays-1)), entered: validate.Scanned}
-			if night := 0.004; f.chance(night) || f.plan.cheats[t.name] == OddHours && f.chance(0.15) {
+			night := 0.004
+			if f.plan.varied && i%83 == 14 {
+				night = 0.02
+			}
+			if f.chance(night) || f.plan.cheats[t.name] == OddHours && f.chance(0.15) {
 				c.paid = time.Date(c.paid.Year(), c.paid.Month(), c.paid.Day(), 1, c.paid.Minute(), c.paid.Second(), 0, time.UTC)
 			}
 			if c.paid.After(fleetNow) {
@@ -503,6 +515,9 @@ func (f *madeFleet) rowsOfLooks(b *bulk) {
 		for day := 0; day < fleetDays; day += 10 {
 			d := policy.DateOf(fleetNow.AddDate(0, 0, -day)).String()
 			losers, typed := int64(f.between(20, 60)), int64(f.between(0, 3))
+			if f.plan.varied && i%50 == 12 {
+				typed += int64(f.between(1, 4))
+			}
 			if cheat == ManualEntry {
 				typed += int64(f.between(6, 12))
 			}
@@ -552,6 +567,9 @@ func (f *madeFleet) sightWinners(b *bulk) {
 		id, at := f.blocks[c.block].id, c.terminal
 		if f.chance(0.02) {
 			at = f.between(0, len(f.terminals)-1)
+			if f.plan.varied && f.chance(0.05) {
+				at = 444 // many players look here and go on
+			}
 		}
 		for i := range f.terminals { // a cheat is told of many winners that others pay
 			if stolen[i] && f.rnd.IntN(100) == 0 {
@@ -565,17 +583,4 @@ func (f *madeFleet) sightWinners(b *bulk) {
 		b.add("sightings(block_id, pack, ticket, terminal, number, reason, entered, operator, seen, received)", id[:], c.pack, c.ticket, f.terminals[at].name, number, string(validate.Winner), "scan", "op",
 			stored(c.paid.Add(-time.Minute)), stored(c.received))
 	}
-}
-
-// sum adds money up by hand.
-func sum(t *testing.T, amounts ...int64) int64 {
-	t.Helper()
-	var all money.Amount
-	for _, a := range amounts {
-		var err error
-		if all, err = all.Add(money.Amount(a)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return int64(all)
 }

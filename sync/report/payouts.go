@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
@@ -295,8 +296,8 @@ func (g *gathering) at(k payoutKey) (*payout, error) {
 func (r *Report) addPayouts(g gathering) error {
 	keys := sortedKeys(g.sums, func(a, b payoutKey) int {
 		x, y := g.blocks[a.block], g.blocks[b.block]
-		return cmp.Or(cmp.Compare(b.day.String(), a.day.String()), cmp.Compare(a.game, b.game), cmp.Compare(x.emission, y.emission), cmp.Compare(x.number, y.number),
-			cmp.Compare(a.block.String(), b.block.String()), cmp.Compare(a.demonstration, b.demonstration), cmp.Compare(a.shop, b.shop), cmp.Compare(a.terminal, b.terminal), cmp.Compare(a.currency, b.currency))
+		return cmp.Or(cmp.Compare(b.day.number(), a.day.number()), cmp.Compare(a.game, b.game), cmp.Compare(x.emission, y.emission), cmp.Compare(x.number, y.number),
+			bytes.Compare(a.block[:], b.block[:]), cmp.Compare(a.demonstration, b.demonstration), cmp.Compare(a.shop, b.shop), cmp.Compare(a.terminal, b.terminal), cmp.Compare(a.currency, b.currency))
 	})
 	for _, k := range keys {
 		if err := r.add(g.row(k)...); err != nil {

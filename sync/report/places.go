@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
@@ -96,7 +97,7 @@ func chosenBlocks(blocks map[validate.BlockID]block, f Filter) []block {
 }
 
 func compareBlocks(a, b block) int {
-	return cmp.Or(cmp.Compare(a.game, b.game), cmp.Compare(a.emission, b.emission), cmp.Compare(a.number, b.number), cmp.Compare(a.id.String(), b.id.String()))
+	return cmp.Or(cmp.Compare(a.game, b.game), cmp.Compare(a.emission, b.emission), cmp.Compare(a.number, b.number), bytes.Compare(a.id[:], b.id[:]))
 }
 
 // inPack is how many tickets a pack of the block has: the last one may have fewer.

@@ -147,6 +147,9 @@ func (d Day) String() string {
 	return fmt.Sprintf("%04d-%02d-%02d", d.Year, int(d.Month), d.Day)
 }
 
+// number orders days; that of no day is the lowest.
+func (d Day) number() int { return (d.Year*100+int(d.Month))*100 + d.Day }
+
 // begin is the first instant of the day that many days later.
 func (d Day) begin(zone *time.Location, later int) time.Time {
 	return time.Date(d.Year, d.Month, d.Day+later, 0, 0, 0, 0, zone)

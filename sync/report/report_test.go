@@ -41,6 +41,8 @@ type store struct {
 	t    *testing.T
 	db   *sql.DB // writes
 	read *sql.DB // as reports get it
+
+	central *central.Central
 }
 
 // server is this binary's PostgreSQL, started by the test that wants it.
@@ -63,7 +65,7 @@ func newPostgresStore(t *testing.T) *store {
 // openStore opens a central and, by a driver, what its tables are written with.
 func openStore(t *testing.T, opt central.Options, driver, name string) *store {
 	t.Helper()
-	opt.Now = func() time.Time { return now.Add(-48 * time.Hour) }
+	opt.Now = func() time.Time { return now.Add(-48 * time.Hour) } // so that nothing of its own is as new as what tests write
 	c, err := central.Open(t.Context(), opt)
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +79,7 @@ func openStore(t *testing.T, opt central.Options, driver, name string) *store {
 			t.Error(err)
 		}
 	})
-	s := &store{t, db, c.Reader()}
+	s := &store{t, db, c.Reader(), c}
 	s.exec("DELETE FROM snapshots") // the first one is central's, made at start
 	return s
 }

@@ -67,6 +67,7 @@ type fake struct {
 	pieces   map[string]string // descriptors by their names
 	policies map[string]string // signed policies by their names
 	hello    wire.Hello
+	sighted  int64 // in the answer to hello
 	region   string
 	sealed   []wire.SealedIdentity
 	helloAck bool
@@ -314,11 +315,12 @@ func (c *fake) upload(w http.ResponseWriter, body []byte) {
 }
 
 func (c *fake) greet(w http.ResponseWriter, body []byte) {
+	c.hello = wire.Hello{} // what a hello leaves out is not the one before's
 	if err := json.Unmarshal(body, &c.hello); err != nil {
 		refuse(w, http.StatusBadRequest, &wire.Error{Kind: wire.KindBadRequest, Text: err.Error()})
 		return
 	}
-	a := wire.HelloAnswer{Protocol: 1, Time: wire.FormatTime(c.now()), Acked: c.position(), Snapshot: c.snapshot.Version, Region: c.region}
+	a := wire.HelloAnswer{Protocol: 1, Time: wire.FormatTime(c.now()), Acked: c.position(), Snapshot: c.snapshot.Version, Region: c.region, Sighted: c.sighted}
 	if c.hints.Time != "" {
 		a.Time = c.hints.Time
 	}

@@ -80,6 +80,8 @@ type Options struct {
 	Identity Identity
 	Ledger   Ledger
 	Blocks   BlockStore
+	// Looks are what is asked at the counter; nil tells central nothing of it.
+	Looks Looks
 	// Dial connects to central, nil for the network.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Now is the device's clock, nil for time.Now. Its times carry a monotonic reading,
@@ -630,6 +632,31 @@ func (u *Uplink) Refused() string {
 	return u.refused
 }
 
+// Looks counts what is asked at the counter, and remembers what central may want to know.
+type Looks interface {
+	// Looks gives the counts of the last days and the sightings that central has not heard of,
+	// within the bounds of a hello.
+	Looks(ctx context.Context) ([]wire.Look, []wire.Sighting, error)
+	// Sighted forgets the sightings up to a number: central holds them.
+	Sighted(ctx context.Context, number int64) error
+}
+
+// asked fills in what a hello tells of looks. What cannot be read is told another time: it
+// is no reason to say nothing.
+func (u *Uplink) asked(ctx context.Context, h *wire.Hello) {
+	if u.opt.Looks == nil {
+		return
+	}
+	var err error
+	if h.Looks, h.Sightings, err = u.opt.Looks.Looks(ctx); err == nil {
+		err = h.CheckLooks()
+	}
+	if err != nil {
+		u.opt.Log.Warn("what was asked at the counter is not told", "err", err)
+		h.Looks, h.Sightings = nil, nil
+	}
+}
+
 // hello tells central how the terminal is, and hears what central has of it.
 func (u *Uplink) hello(ctx context.Context) (rest, error) {
 	s := u.Status()
@@ -657,12 +684,18 @@ func (u *Uplink) hello(ctx context.Context) (rest, error) {
 	message := wire.Hello{Protocol: wire.Protocol, Program: u.opt.Program, Head: head, Snapshot: s.Snapshot, Feed: s.Feed, Unsent: s.Unsent,
 		DeviceTime: wire.FormatTime(asked), DiskFree: free, Faults: faults,
 		Stopped: stop, Acked: signed, Trust: u.me().file.Trust, Run: u.run, Count: u.count, Tells: true}
+	u.asked(ctx, &message)
 	var a wire.HelloAnswer
 	if err := u.client().post(ctx, wire.PathHello, message, &a); err != nil {
 		return rest{}, err
 	}
 	u.heard()
 	u.measure(a.Time, asked, u.opt.Now())
+	if u.opt.Looks != nil && a.Sighted > 0 {
+		if err := u.opt.Looks.Sighted(ctx, a.Sighted); err != nil { // they are sent again
+			u.opt.Log.Warn("sightings that central holds are not forgotten", "err", err)
+		}
+	}
 	u.taken()
 	if err := u.tell(ctx, a); err != nil { // before its journal, which is judged by these rights
 		return rest{}, err

@@ -112,13 +112,13 @@ type Hello struct {
 	// means that two devices have this terminal's name. "" from a program that tells none.
 	Run   string `json:"run,omitempty"`
 	Count int64  `json:"count,omitempty"`
-	// Tells says that the program tells what it may pay where the answer has Restored.
-	Tells bool `json:"tells,omitempty"`
 	// Looks are how often it answered what on its last days, at most MaxLooks, and Sightings
 	// tickets that central may want to know of, in the order of their numbers, at most
 	// MaxSightings: those above HelloAnswer.Sighted.
 	Looks     []Look     `json:"looks,omitempty"`
 	Sightings []Sighting `json:"sightings,omitempty"`
+	// Tells says that the program tells what it may pay where the answer has Restored.
+	Tells bool `json:"tells,omitempty"`
 }
 
 // Stop is what keeps a terminal from paying until a person at central has looked.
