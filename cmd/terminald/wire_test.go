@@ -34,6 +34,7 @@ type onWire struct {
 // and after each fault the books are equal, with no payment twice. GRATTOIR_SOAK=1 cuts at
 // every byte.
 func TestBuiltProgramsAgreeWhateverTheLineDoes(t *testing.T) {
+	t.Parallel()
 	soak := os.Getenv("GRATTOIR_SOAK") == "1"
 	tickets, winners, cuts := int64(600), int64(62), int64(7)
 	if soak {

@@ -285,22 +285,14 @@ func (in *intake) store(ctx context.Context, lines []line) error {
 		return err
 	}
 	hash := hex.EncodeToString(last.hash[:])
-	_, err := in.tx.ExecContext(ctx, `UPDATE terminals SET contact = $1, ack_epoch = $2, ack_seq = $3, ack_hash = $4, fresh_epoch = 0, recover_epoch = 0, frozen = '', frozen_at = ''
-		WHERE name = $5`, in.now, in.epoch, last.seq, hash, in.who.name)
+	// What the terminal last told of its head may be newer than this upload's end, or older.
+	_, err := in.tx.ExecContext(ctx, `UPDATE terminals SET contact = $1, ack_epoch = $2, ack_seq = $3, ack_hash = $4, fresh_epoch = 0, recover_epoch = 0, frozen = '', frozen_at = '',
+		unsent = CASE WHEN head_epoch = $2 AND head_seq > $3 THEN head_seq - $3 ELSE 0 END, head_hash = CASE WHEN head_epoch = $2 AND head_seq > $3 THEN head_hash ELSE $4 END,
+		head_seq = CASE WHEN head_epoch = $2 AND head_seq > $3 THEN head_seq ELSE $3 END, head_epoch = $2 WHERE name = $5`, in.now, in.epoch, last.seq, hash, in.who.name)
 	if err != nil {
 		return err
 	}
-	if err := in.came(ctx, last.seq); err != nil {
-		return err
-	}
-	// What the terminal last told of its head may be older or newer than this upload's end.
-	_, err = in.tx.ExecContext(ctx, "UPDATE terminals SET unsent = head_seq - $1 WHERE name = $2 AND head_epoch = $3 AND head_seq > $4", last.seq, in.who.name, in.epoch, last.seq)
-	if err != nil {
-		return err
-	}
-	_, err = in.tx.ExecContext(ctx, "UPDATE terminals SET unsent = 0, head_epoch = $1, head_seq = $2, head_hash = $3 WHERE name = $4 AND (head_epoch <> $5 OR head_seq <= $6)",
-		in.epoch, last.seq, hash, in.who.name, in.epoch, last.seq)
-	return err
+	return in.came(ctx, last.seq)
 }
 
 // entriesAtOnce bounds the values of one statement.

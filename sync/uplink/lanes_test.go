@@ -22,6 +22,7 @@ import (
 	"grattoir/sync/ledger"
 	"grattoir/sync/wire"
 	"grattoir/validate"
+	"grattoir/validate/ticket"
 )
 
 // bubble runs a test with fake time and a network in memory, joined and not started.
@@ -225,23 +226,55 @@ func TestPausesGrowToTheCapAndAreSpreadOverTheirWholeLength(t *testing.T) {
 	}
 }
 
-func TestRetryAfterIsWaitedInFull(t *testing.T) {
+// TestEachLaneKeepsItsSlot: central gives each request a slot of its own, five minutes away.
+// Each lane waits for it in full, whatever comes meanwhile, and comes then.
+func TestEachLaneKeepsItsSlot(t *testing.T) {
 	bubble(t, func(t *testing.T, l *link) {
-		var at []time.Time
-		l.spoil = only(wire.PathJournal, func(w http.ResponseWriter, _ *http.Request) {
-			at = append(at, time.Now())
+		at := map[string][]time.Time{}
+		peace := true
+		l.spoil = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			name := r.URL.Path
+			if peace && (name == wire.PathHello || name == wire.PathFeed) {
+				return false // so that the lanes learn what there is to do
+			}
+			if strings.HasPrefix(name, wire.PathPeppers) {
+				name = wire.PathPeppers
+			}
+			at[name] = append(at[name], time.Now())
 			w.Header().Set("Retry-After", "300")
 			refuse(w, http.StatusServiceUnavailable, &wire.Error{Kind: wire.KindBusy, Text: "your slot is in five minutes"})
-		})
-		l.pay(1)
-		l.start()
-		pass(16 * time.Minute)
-		if len(at) < 3 || len(at) > 4 {
-			t.Fatalf("%d tries in 16 minutes", len(at))
+			return true
 		}
-		for i := range at[1:] {
-			if d := at[i+1].Sub(at[i]); d < 5*time.Minute {
-				t.Errorf("tried again after %v", d)
+		l.opt.Peppers = func() []validate.BlockID { return []validate.BlockID{{9}} }
+		l.feed = []wire.FeedItem{{Seq: 1, Kind: wire.FeedHold, Hold: &wire.HoldItem{Block: validate.BlockID{1}, Pack: 123, Ticket: 5, OwnerEpoch: 1}}}
+		intend := func(n uint16) {
+			_, err := l.ledger.Intend(context.Background(), validate.Claim{ID: fmt.Sprintf("%032x", n), Secret: must(ticket.Make(ticket.G40(), "399", 124, n, fmt.Sprintf("%022d", 7))), Tier: 1, Amount: 100,
+				Currency: "EUR", Ticket: validate.TicketKey{Block: validate.BlockID{1}, Pack: 124, Number: n}})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		l.pay(1)
+		intend(0)
+		l.start()
+		pass(time.Second)
+		l.update(func() { peace = false; l.feed = append(l.feed, packActive(2)) }) // the poll ends, and the next is refused
+		for n := range uint16(16) {
+			pass(time.Minute)
+			l.pay(1)
+			intend(n + 1)
+		}
+		for _, lane := range []string{wire.PathJournal, wire.PathClaim, wire.PathHolds, wire.PathFeed, wire.PathSnapshot, wire.PathHello, wire.PathPeppers} {
+			if n := len(at[lane]); n < 3 || n > 4 {
+				t.Errorf("%s: %d tries in 16 minutes", lane, n)
+				continue
+			}
+			for i := range at[lane][1:] {
+				if d := at[lane][i+1].Sub(at[lane][i]); d < 5*time.Minute {
+					t.Errorf("%s: tried again after %v", lane, d)
+				}
 			}
 		}
 	})
