@@ -65,7 +65,7 @@ func TestAcknowledgedClaimsSurvivePowerCuts(t *testing.T) {
 func TestPowerCutsFindALedgerThatSyncsTooLittle(t *testing.T) {
 	weak := 1000
 	if raceEnabled {
-		weak = 100
+		weak = 500 // more than a life has
 	}
 	for _, c := range []struct {
 		name    string
