@@ -52,20 +52,21 @@ func examine(ctx context.Context, tool, config, socket string) (health.Report, e
 	cmd.Stdout, cmd.WaitDelay = &out, time.Second
 	err := cmd.Run() // its exit status tells of findings, which are in the report too
 	var r health.Report
-	if bad := json.Unmarshal(out.Bytes(), &r); bad != nil {
+	if bad := json.Unmarshal(out.text.Bytes(), &r); bad != nil {
 		return r, fmt.Errorf("doctor: no report: %w", errors.Join(err, bad))
 	}
 	return r, nil
 }
 
-// bounded keeps what a program writes, up to maxReport.
-type bounded struct{ bytes.Buffer }
+// bounded keeps what a program writes, up to maxReport. The buffer is no embedded one:
+// that has a ReadFrom, which io.Copy prefers to Write and which has no bound.
+type bounded struct{ text bytes.Buffer }
 
 func (b *bounded) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > maxReport {
+	if b.text.Len()+len(p) > maxReport {
 		return 0, fmt.Errorf("more than %d bytes", maxReport)
 	}
-	return b.Buffer.Write(p)
+	return b.text.Write(p)
 }
 
 // maxAddresses is how many fit the page.
