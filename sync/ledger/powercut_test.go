@@ -63,9 +63,9 @@ func TestAcknowledgedClaimsSurvivePowerCuts(t *testing.T) {
 // file is damaged as well; and on a disk whose sectors take their neighbours with them, a
 // ledger that believes in powersafe overwrites loses what it had acknowledged.
 func TestPowerCutsFindALedgerThatSyncsTooLittle(t *testing.T) {
-	weak := 1000
+	weak := 2000 // beyond the opening of the first lives
 	if raceEnabled {
-		weak = 500 // more than a life has
+		weak = 600
 	}
 	for _, c := range []struct {
 		name    string
