@@ -80,6 +80,8 @@ func (l *Ledger) load(ctx context.Context) error {
 		}
 	case id != applicationID:
 		return fmt.Errorf("%w: not a ledger (application id %#x)", ErrDamaged, id)
+	case version < 1: // a flipped bit of it; no program writes one
+		return fmt.Errorf("%w: its schema is numbered %d", ErrDamaged, version)
 	case version > len(migrations):
 		return fmt.Errorf("%w: schema %d is of a newer program, this one knows %d: install the newer program again", ErrNotOurs, version, len(migrations))
 	}

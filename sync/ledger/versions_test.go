@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"crypto/x509"
+	"database/sql"
 	"errors"
 	"flag"
 	"fmt"
@@ -249,4 +250,25 @@ func versionKeys(t testing.TB, version int) Keys {
 		t.Fatal(err)
 	}
 	return Keys{Central: note.VerifierList(verifier), Device: []*ecdsa.PublicKey{device.(*ecdsa.PublicKey)}}
+}
+
+// TestSchemaNumberThatNoProgramWritesIsDamage: one flipped bit makes it negative.
+func TestSchemaNumberThatNoProgramWritesIsDamage(t *testing.T) {
+	for _, version := range []int{0, -1, -1 << 31} {
+		opt := options(t.TempDir())
+		if err := openTest(t, opt).Close(); err != nil {
+			t.Fatal(err)
+		}
+		db, err := sql.Open("sqlite3", opt.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, db, fmt.Sprintf("PRAGMA user_version = %d", version))
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(context.Background(), opt); !errors.Is(err, ErrDamaged) {
+			t.Errorf("schema %d: %v", version, err)
+		}
+	}
 }

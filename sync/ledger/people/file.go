@@ -91,6 +91,8 @@ func (f *file) load(ctx context.Context) error {
 		}
 	case id != f.kind.id:
 		return fmt.Errorf("%w: it is no file of %s (application id %#x)", ErrDamaged, f.kind.name, id)
+	case version < 1: // a flipped bit of it; no program writes one
+		return fmt.Errorf("%w: its version is %d", ErrDamaged, version)
 	case version > len(f.kind.steps):
 		return fmt.Errorf("version %d is of a newer program, this one knows %d: install the newer program again", version, len(f.kind.steps))
 	case version < len(f.kind.steps):

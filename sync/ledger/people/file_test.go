@@ -138,6 +138,18 @@ func TestDamagedFileIsNoticedOrHarmless(t *testing.T) {
 	}
 }
 
+// TestVersionThatNoProgramWritesIsDamage: one flipped bit makes it negative.
+func TestVersionThatNoProgramWritesIsDamage(t *testing.T) {
+	for _, version := range []string{"0", "-1", "-2147483648"} {
+		s, opt := staffed(t, newWorld())
+		_, err := s.file.DB.Exec("PRAGMA user_version = " + version)
+		must(t, err)
+		must(t, s.Close())
+		_, err = Open(context.Background(), opt)
+		want(t, err, ErrDamaged)
+	}
+}
+
 func TestChangedAuditIsNoticed(t *testing.T) {
 	ctx := context.Background()
 	for _, change := range []string{
