@@ -363,8 +363,8 @@ func (f *fleet) judge(s *outlet, l *lot, first validate.Verdict, v terminal.View
 // whyReferred words how a ticket's owner was when a stranger was sent away.
 func (f *fleet) whyReferred(s *outlet, l *lot, why validate.Reason) string {
 	home := f.owner[l.pack]
-	if home == nil {
-		return fmt.Sprintf("%s %s, pack %d of nobody: %s", time.Now().UTC().Format("15:04:05"), s.name, l.pack, why)
+	if home == nil || l.at == nil {
+		return fmt.Sprintf("%s %s, pack %d, of nobody or never sold: %s", time.Now().UTC().Format("15:04:05"), s.name, l.pack, why)
 	}
 	how := "off"
 	if home.on != nil {
