@@ -32,7 +32,7 @@ func (f *salesFlags) check(game string) error {
 	return nil
 }
 
-// act does one of the two acts and says what holds then.
+// do does one of the two acts and says what holds then.
 func (f *salesFlags) do(cmd *cobra.Command, act func(*central.Central, context.Context) error, words string) error {
 	return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
 		err := act(c, ctx)

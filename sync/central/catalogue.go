@@ -182,17 +182,5 @@ func listedCatalogue(ctx context.Context, tx *sql.Tx) (k wire.CatalogueFile, sof
 
 // serveCatalogue gives a catalogue by its hash.
 func (c *Central) serveCatalogue(w http.ResponseWriter, r *http.Request, _ caller) {
-	sum := r.PathValue("sha256")
-	var text string
-	err := c.store.reader().QueryRowContext(r.Context(), "SELECT text FROM catalogues WHERE sha256 = $1", plain(sum)).Scan(&text)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = wireError(wire.KindNotFound, "no catalogue %.64s is published", sum)
-	}
-	if err != nil {
-		c.fail(w, r, err)
-		return
-	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("ETag", `"`+sum+`"`)
-	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(text))
+	c.serveText(w, r, "catalogue", "SELECT text FROM catalogues WHERE sha256 = $1")
 }

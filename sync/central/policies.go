@@ -208,11 +208,17 @@ func listedPolicies(ctx context.Context, q querier) ([]wire.PolicyFile, error) {
 
 // servePolicy gives a signed policy by its hash.
 func (c *Central) servePolicy(w http.ResponseWriter, r *http.Request, _ caller) {
+	c.serveText(w, r, "policy", "SELECT signed FROM policies WHERE sha256 = $1")
+}
+
+// serveText gives the text of a kind that the request's hash names, and that a query finds
+// by it. What has a hash for its name never changes.
+func (c *Central) serveText(w http.ResponseWriter, r *http.Request, kind, query string) {
 	sum := r.PathValue("sha256")
-	var signed string
-	err := c.store.reader().QueryRowContext(r.Context(), "SELECT signed FROM policies WHERE sha256 = $1", plain(sum)).Scan(&signed)
+	var text string
+	err := c.store.reader().QueryRowContext(r.Context(), query, plain(sum)).Scan(&text)
 	if errors.Is(err, sql.ErrNoRows) {
-		err = wireError(wire.KindNotFound, "no policy %.64s is published", sum)
+		err = wireError(wire.KindNotFound, "no %s %.64s is published", kind, sum)
 	}
 	if err != nil {
 		c.fail(w, r, err)
@@ -220,5 +226,5 @@ func (c *Central) servePolicy(w http.ResponseWriter, r *http.Request, _ caller) 
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("ETag", `"`+sum+`"`)
-	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(signed))
+	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(text))
 }

@@ -171,16 +171,20 @@ func readShopLimit(ctx context.Context, tx *sql.Tx) (int64, error) {
 	return limit, nil
 }
 
+// readTables gives the blocks, their prize tables, and what was paid of each tier.
+func (r *Report) readTables(ctx context.Context, tx *sql.Tx) (blocks map[validate.BlockID]block, tables map[validate.BlockID][]tier, sums map[tierKey]net, err error) {
+	if blocks, err = readBlocks(ctx, tx); err != nil {
+		return
+	}
+	if tables, err = readTiers(ctx, tx); err != nil {
+		return
+	}
+	sums, err = readNet(ctx, tx, r.Filter)
+	return
+}
+
 func (r *Report) readPrizes(ctx context.Context, tx *sql.Tx) error {
-	blocks, err := readBlocks(ctx, tx)
-	if err != nil {
-		return err
-	}
-	tables, err := readTiers(ctx, tx)
-	if err != nil {
-		return err
-	}
-	sums, err := readNet(ctx, tx, r.Filter)
+	blocks, tables, sums, err := r.readTables(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -287,15 +291,7 @@ func part(amount, of, whole int64) int64 {
 }
 
 func (r *Report) readLiability(ctx context.Context, tx *sql.Tx) error {
-	blocks, err := readBlocks(ctx, tx)
-	if err != nil {
-		return err
-	}
-	tables, err := readTiers(ctx, tx)
-	if err != nil {
-		return err
-	}
-	sums, err := readNet(ctx, tx, r.Filter)
+	blocks, tables, sums, err := r.readTables(ctx, tx)
 	if err != nil {
 		return err
 	}
