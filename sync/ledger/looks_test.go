@@ -45,11 +45,13 @@ func TestLooksAreCountedOverRestartsAndSightingsUntilCentralHoldsThem(t *testing
 		l.Looked(look(validate.NotAWinner, 1, night.Add(-time.Hour)))
 	}
 	l.Looked(look(validate.Winner, 2, night))
-	l.Looked(look(validate.PackStolen, 3, night))
-	misread := look(validate.PackStolen, 4, night)
+	l.Looked(look(validate.PackReturned, 3, night))
+	l.Looked(look(validate.PackStolen, 6, night)) // the journal tells of it
+	misread := look(validate.PackReturned, 4, night)
 	misread.Ticket = validate.TicketKey{}
 	l.Looked(misread)
-	want := []wire.Look{{Day: "2026-12-01", Reason: validate.PackStolen, Entered: validate.Scanned, Number: 2}, {Day: "2026-12-01", Reason: validate.Winner, Entered: validate.Scanned, Number: 1},
+	want := []wire.Look{{Day: "2026-12-01", Reason: validate.PackReturned, Entered: validate.Scanned, Number: 2}, {Day: "2026-12-01", Reason: validate.PackStolen, Entered: validate.Scanned, Number: 1},
+		{Day: "2026-12-01", Reason: validate.Winner, Entered: validate.Scanned, Number: 1},
 		{Day: "2026-11-30", Reason: validate.NotAWinner, Entered: validate.Scanned, Number: 3}}
 	if looks, numbers := looksOf(t, l); !slices.Equal(looks, want) || !slices.Equal(numbers, []int64{1, 2}) {
 		t.Errorf("%+v %v", looks, numbers)
@@ -65,7 +67,7 @@ func TestLooksAreCountedOverRestartsAndSightingsUntilCentralHoldsThem(t *testing
 	}
 	l = openTest(t, opt)
 	l.Looked(look(validate.NotAWinner, 1, night.Add(-time.Hour)))
-	if looks, numbers := looksOf(t, l); looks[2].Number != 4 || !slices.Equal(numbers, []int64{2}) {
+	if looks, numbers := looksOf(t, l); looks[3].Number != 4 || !slices.Equal(numbers, []int64{2}) {
 		t.Errorf("after a restart: %+v %v", looks, numbers)
 	}
 	if err := l.Sighted(ctx, 2); err != nil {
@@ -86,7 +88,7 @@ func TestLooksAreCountedOverRestartsAndSightingsUntilCentralHoldsThem(t *testing
 		t.Fatal(err)
 	}
 	l.Looked(look(validate.Winner, 7, night))
-	if looks, numbers := looksOf(t, l); len(numbers) != 1 || looks[1].Number != 3 {
+	if looks, numbers := looksOf(t, l); len(numbers) != 1 || looks[2].Number != 3 {
 		t.Errorf("training was counted: %+v %v", looks, numbers)
 	}
 	if _, err := l.Verify(ctx); err != nil {

@@ -532,7 +532,9 @@ func (f *madeFleet) rowsOfLooks(b *bulk) {
 		}
 		if cheat == PaidOrStolen {
 			for n := range 25 {
-				sight(fleetClaim{ticket: int64(n)}, int64(50+n), validate.PackStolen, f.ago(n+1))
+				at := f.ago(n + 1)
+				id := f.blocks[0].id
+				b.add("attempts(block_id, pack, ticket, reason, terminal, epoch, seq, failed, operator, entered, tried, received)", id[:], 50+n, n, string(validate.PackStolen), t.name, 1, 1000+n, 0, "op", "scan", stored(at), stored(at.Add(time.Minute)))
 			}
 		}
 		if cheat == UnsoldCheck {

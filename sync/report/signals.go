@@ -236,9 +236,15 @@ func (x *counting) sighted(ctx context.Context, tx *sql.Tx, looks map[string]int
 	}
 	c = x.seenDays()
 	err = x.each(ctx, tx, "SELECT s.terminal, count(*) FROM (SELECT DISTINCT s.block_id, s.pack, s.ticket, s.terminal FROM sightings s"+
-		c.where("s.reason IN ('already-paid-here', 'already-paid-elsewhere', 'pack-stolen')")+") s GROUP BY s.terminal", c.args, count(taken))
+		c.where("s.reason IN ('already-paid-here', 'already-paid-elsewhere')")+") s GROUP BY s.terminal", c.args, count(taken))
 	if err != nil {
 		return fmt.Errorf("sightings: %w", err)
+	}
+	c = conditions{}
+	c.ofDays(x.r.Filter, "s.tried")
+	// The table has each ticket once a terminal.
+	if err := x.each(ctx, tx, "SELECT s.terminal, count(*) FROM attempts s"+c.where("s.reason = 'pack-stolen'")+" GROUP BY s.terminal", c.args, count(taken)); err != nil {
+		return fmt.Errorf("attempts: %w", err)
 	}
 	x.compare(UnsoldCheck, unsold, func(t tally, _ float64) string {
 		return fmt.Sprintf("%d tickets of the shop's own packs were looked at before they were on sale, or after they went back", t.events)

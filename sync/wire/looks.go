@@ -20,7 +20,8 @@ type Look struct {
 
 // Sighting is one ticket that somebody looked at, told because of what may lie behind it:
 // a winner that was checked, which should be paid where it was checked; a ticket that is
-// not on sale, stolen, or paid. It holds the public part of the code only.
+// not on sale, or paid. It holds the public part of the code only. Stolen tickets, and those
+// of which too many secrets were tried, are told by the journal (ledger.AttemptBody).
 type Sighting struct {
 	Number   int64            `json:"number"` // the terminal's own, from 1, rising
 	Block    validate.BlockID `json:"block"`
@@ -35,8 +36,8 @@ type Sighting struct {
 // Sighted tells whether an answer about a ticket is worth a Sighting.
 func Sighted(r validate.Reason) bool {
 	switch r {
-	case validate.Winner, validate.AboveShopLimit, validate.NeedsCentral, validate.OwnerSilent, validate.PackStolen, validate.PackReturned, validate.PackNotActive, validate.AlreadyPaidHere,
-		validate.AlreadyPaidElsewhere, validate.TooManyAttempts, validate.NotAuthentic:
+	case validate.Winner, validate.AboveShopLimit, validate.NeedsCentral, validate.OwnerSilent, validate.PackReturned, validate.PackNotActive, validate.AlreadyPaidHere,
+		validate.AlreadyPaidElsewhere, validate.NotAuthentic:
 		return true
 	}
 	return false
