@@ -124,7 +124,7 @@ func packSuspended() Fault {
 
 func salesEnded() Fault {
 	return Fault{Code: "K13", ClerkFR: "Gros lot du bloc payé\u00a0: ce\nlivret n'est plus mis en vente.", ClerkEN: "The block's top prize is paid:\nthis pack is not put on sale.",
-		Technician: "The last top prize of this block was paid, and central has ended its sales: central block sales. Packs on sale stay so."}
+		Technician: "The last top prize of this block was paid, and central has ended its sales: central game sales. Packs on sale stay so."}
 }
 
 // Faults lists the faults that the counter words itself.
