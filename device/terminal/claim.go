@@ -96,14 +96,7 @@ func (t *Terminal) looks(v View) {
 	if t.opt.Looked == nil || v.Stage == Typing {
 		return
 	}
-	operator := t.opt.Operator
-	if t.opt.Staff != nil {
-		operator = ""
-		if s, _ := t.opt.Staff.Session(); s != nil {
-			operator = s.Operator
-		}
-	}
-	t.opt.Looked(validate.Looked{Ticket: v.Opened.Key(), Reason: v.Verdict.Reason, Entered: v.Entered, Operator: operator, At: v.At})
+	t.opt.Looked(validate.Looked{Ticket: v.Opened.Key(), Reason: v.Verdict.Reason, Entered: v.Entered, Operator: t.present(), At: v.At})
 }
 
 // open asks the manifest, and counts a failed secret before anybody learns of it.
@@ -293,11 +286,7 @@ func (t *Terminal) decide(ctx context.Context, v *View, paying bool) validate.Ve
 // report tells central that such a ticket was presented. A ledger that cannot take it keeps
 // nobody from the verdict.
 func (t *Terminal) report(ctx context.Context, v *View, why validate.Reason) {
-	operator, err := t.acting()
-	if err != nil {
-		operator = "" // nobody is signed on
-	}
-	err = t.opt.Ledger.Report(ctx, validate.Attempt{Ticket: v.Opened.Key(), Reason: why, Operator: operator, Entered: v.Entered})
+	err := t.opt.Ledger.Report(ctx, validate.Attempt{Ticket: v.Opened.Key(), Reason: why, Operator: t.present(), Entered: v.Entered})
 	if err != nil {
 		t.opt.Log.Error("central is not told of an attempt", "ticket", v.Code, "reason", why, "err", err)
 	}

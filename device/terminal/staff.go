@@ -87,6 +87,18 @@ func (t *Terminal) acting() (string, error) {
 	return s.Operator, err
 }
 
+// present is whoever is signed on, "" for nobody. To be asked is no act: somebody else's
+// ticket under the scanner does not keep the counter unlocked.
+func (t *Terminal) present() string {
+	if t.opt.Staff == nil {
+		return t.opt.Operator
+	}
+	if s, _ := t.opt.Staff.Session(); s != nil {
+		return s.Operator
+	}
+	return ""
+}
+
 // serving is the operator of a payment. A session's shift is opened where it has none yet:
 // the payment may come between sign-on and its shift, or the disk may have refused one. What
 // is paid outside a shift would be in no shift's Z. The lock of acts is held.

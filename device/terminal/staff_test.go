@@ -499,3 +499,21 @@ func TestNothingIsPaidOutsideAShift(t *testing.T) {
 		t.Error("paid while no shift was open")
 	}
 }
+
+// TestStolenTicketIsToldWithWhoeverIsSignedOn: also on a locked counter, which a ticket
+// under the scanner does not keep unlocked.
+func TestStolenTicketIsToldWithWhoeverIsSignedOn(t *testing.T) {
+	c, staff := signing(t)
+	c.central.Set(func(s *terminal.Standing) { s.Pack = validate.PackStolenNow })
+	c.check(c.ticket(t, 1, 8, 2000))
+	if _, err := c.SignOn(ctx, who("anne", "4711"), 0); err != nil {
+		t.Fatal(err)
+	}
+	c.check(c.ticket(t, 2, 8, 2000))
+	staff.Lock()
+	c.check(c.ticket(t, 3, 8, 2000))
+	list := c.ledger.Reported()
+	if len(list) != 3 || list[0].Operator != "" || list[1].Operator != "anne" || list[2].Operator != "anne" {
+		t.Errorf("%+v", list)
+	}
+}
