@@ -88,8 +88,9 @@ func (u *Uplink) stopped() (code string, agreed int64) {
 	return u.refused, u.agreed
 }
 
-// ownFile is the journal as it comes from central, a line each, in the folder of blocks.
-const ownFile = "journal.part"
+// ownFile is the journal as it comes from central, a line each, in the folder of blocks. It
+// has not the name of a part of a block: those are the files' lane's, which removes them.
+const ownFile = "journal.lines"
 
 // comeBack does what a stop asks for: nothing but waiting before a person has agreed, and
 // then the way back.
@@ -108,8 +109,26 @@ func (j *journal) comeBack(ctx context.Context) error {
 	return ErrStopped
 }
 
-// restore reads this terminal's journal from central and brings the ledger back to it.
+// restore reads this terminal's journal from central and brings the ledger back to it. A
+// ledger that is there already, because something broke after it was, only goes on.
 func (j *journal) restore(ctx context.Context, epoch int64) error {
+	head, err := j.opt.Ledger.HeadPosition(ctx)
+	if err != nil {
+		return err
+	}
+	if head.Epoch < epoch {
+		if err := j.readAgain(ctx, epoch); err != nil {
+			return err
+		}
+	}
+	j.at = -1
+	j.mu.Lock()
+	j.refused, j.agreed, j.moved = "", 0, nil
+	j.mu.Unlock()
+	return nil
+}
+
+func (j *journal) readAgain(ctx context.Context, epoch int64) error {
 	acked, err := j.opt.Ledger.Acked(ctx)
 	if err != nil {
 		return err
@@ -120,15 +139,14 @@ func (j *journal) restore(ctx context.Context, epoch int64) error {
 		return err
 	}
 	done, err := j.opt.Ledger.Restore(ctx, ledger.Restoring{Acked: ack, Epoch: epoch, Lines: func(use func([]byte) error) error { return eachLine(path, use) }})
-	if err := errors.Join(err, os.Remove(path)); errors.Is(err, ledger.ErrRestore) {
+	if left := os.Remove(path); left != nil { // what counts is in the ledger; the next reading begins the file anew
+		j.opt.Log.Warn("the journal that was read again is not removed", "file", path, "err", left)
+	}
+	if errors.Is(err, ledger.ErrRestore) {
 		return fmt.Errorf("%w: %w", ErrAnswer, err)
 	} else if err != nil {
 		return fmt.Errorf("%w: %w", ErrStore, err)
 	}
-	j.at = -1
-	j.mu.Lock()
-	j.refused, j.agreed, j.moved = "", 0, nil
-	j.mu.Unlock()
 	j.opt.Log.Warn("the journal was read again from central, and goes on in a new epoch", "epoch", epoch, "taken", done.Taken, "carried", done.Carried, "claims", done.Claims)
 	return nil
 }

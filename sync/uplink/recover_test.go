@@ -77,6 +77,22 @@ func (r *realLink) credited(t *testing.T) (n int) {
 	return n
 }
 
+// TestTidyingLeavesTheJournalThatIsReadAgain: the files' lane removed it under the journal's
+// hands, once in some thirty times, and the terminal then never came back.
+func TestTidyingLeavesTheJournalThatIsReadAgain(t *testing.T) {
+	s := BlockStore{Dir: t.TempDir(), Quota: 1 << 20}
+	path := filepath.Join(s.Dir, ownFile)
+	if err := os.WriteFile(path, []byte("a line\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.tidy(nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestRestoredCardPaysAgainOnlyAfterAPersonAgreedAndNothingTwice is the whole way with the
 // real other side: the card is copied after six payments, put back after ten, and pays an
 // eleventh with no network before anybody notices.
