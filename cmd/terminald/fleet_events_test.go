@@ -285,10 +285,29 @@ func (f *fleet) mayBePaidBy(s *outlet, l *lot) {
 	}
 }
 
-// ask has central asked, and waits for its word as long as a player does.
+// ask has central asked, and waits for its word as long as a player does. Where the owner
+// does not answer the clerk asks once more, when the page says.
 func (p *life) ask(v terminal.View) terminal.View {
+	p.shop.f.count("asked")
+	v = p.askOnce(v)
+	if v.Verdict.Reason == validate.OwnerSilent && !p.dead.Load() {
+		asleep(30*time.Second + deskWait)
+		if state, _ := p.counter.State(); state.View.ID == v.ID && state.View.CanAsk() {
+			p.shop.f.count("asked again")
+			v = p.askOnce(v)
+		} else if state.View.ID == v.ID {
+			v = state.View
+		}
+	}
+	asleep(deskWait) // nobody reads faster; the power may have gone
+	if v.Verdict.Outcome != validate.Pay && !p.dead.Load() {
+		p.counter.Dismiss(v.ID)
+	}
+	return v
+}
+
+func (p *life) askOnce(v terminal.View) terminal.View {
 	f := p.shop.f
-	f.count("asked")
 	v, err := p.counter.Ask(f.ctx, v.ID)
 	if err != nil {
 		f.breach(0, "%s: asking: %v", p.shop.name, err)
@@ -309,10 +328,6 @@ func (p *life) ask(v terminal.View) terminal.View {
 		case <-patience.C:
 		}
 		break
-	}
-	asleep(deskWait) // nobody reads faster; the power may have gone
-	if v.Verdict.Outcome != validate.Pay && !p.dead.Load() {
-		p.counter.Dismiss(v.ID)
 	}
 	return v
 }

@@ -195,10 +195,11 @@ func (r *roads) travel(c *central.Central) http.Handler {
 			r.f.standing.RUnlock()
 			panic(http.ErrAbortHandler)
 		}
-		first := arrive(arrived, q, body)
+		first := &answering{ResponseRecorder: httptest.NewRecorder(), near: w}
+		serveAgain(arrived, first, q, body)
 		r.f.standing.RUnlock()
 		if x.again && q.Context().Err() == nil && r.f.replayable(path) {
-			r.f.replay(name, q, body, first, x.later)
+			r.f.replay(name, q, body, first.ResponseRecorder, x.later)
 		}
 		if !passes(q.Context(), x.back) {
 			panic(http.ErrAbortHandler)
@@ -206,12 +207,31 @@ func (r *roads) travel(c *central.Central) http.Handler {
 		if x.lostAnswer {
 			drop(q, x.reset)
 		}
-		for k, v := range first.Header() {
-			w.Header()[k] = v
-		}
-		w.WriteHeader(first.Code)
-		_, _ = w.Write(first.Body.Bytes())
+		first.deliver()
 	})
+}
+
+// answering keeps an answer until it has travelled. Signs of life go on at once.
+type answering struct {
+	*httptest.ResponseRecorder
+	near http.ResponseWriter
+	sent int // bytes
+}
+
+func (a *answering) Flush() {
+	a.deliver()
+	_ = http.NewResponseController(a.near).Flush()
+}
+
+func (a *answering) deliver() {
+	if a.sent == 0 {
+		for k, v := range a.Header() {
+			a.near.Header()[k] = v
+		}
+		a.near.WriteHeader(a.Code)
+	}
+	n, _ := a.near.Write(a.Body.Bytes()[a.sent:])
+	a.sent += n
 }
 
 // drop ends a request with no answer: at once, or when the terminal has waited long enough.
@@ -236,11 +256,15 @@ func passes(ctx context.Context, d time.Duration) bool {
 }
 
 func arrive(h http.Handler, q *http.Request, body []byte) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	serveAgain(h, w, q, body)
+	return w
+}
+
+func serveAgain(h http.Handler, w http.ResponseWriter, q *http.Request, body []byte) {
 	again := q.Clone(q.Context())
 	again.Body = io.NopCloser(bytes.NewReader(body))
-	w := httptest.NewRecorder()
 	h.ServeHTTP(w, again)
-	return w
 }
 
 // replayable tells for which requests an answer to a repetition is compared. A hello is a

@@ -49,9 +49,8 @@ func TestFleetPaysEachTicketOnceWhateverHappens(t *testing.T) {
 
 // TestFleetOnACalmEveningSendsFewStrangersAway plays the standard fleet, in which trouble is
 // rare, with many more strangers, and tells what share of genuine tickets of other shops was
-// referred. Nearly all are sent away because their pack's owner, who is there, does not hear:
-// its long poll was lost on the way, with no word of it, and is given up after more than a
-// minute. One per cent is the aim, and needs a long poll whose silence is noticed sooner.
+// referred: at most one per cent over many evenings (6 of 1 235 in the first three). One
+// evening scatters: a single link that is down for ten minutes is half of it.
 func TestFleetOnACalmEveningSendsFewStrangersAway(t *testing.T) {
 	if os.Getenv("GRATTOIR_FLEET") != "whole" && os.Getenv("GRATTOIR_SOAK") == "" || raceEnabled {
 		t.Skip("a whole evening: make test plays it with GRATTOIR_FLEET=whole")
@@ -62,8 +61,8 @@ func TestFleetOnACalmEveningSendsFewStrangersAway(t *testing.T) {
 		f.evening()
 		f.report()
 		t.Log(strings.Join(f.truth.told, "\n"))
-		if share := float64(f.truth.referred) / float64(f.truth.foreign); share > 0.03 || f.truth.foreign < 400 {
-			t.Errorf("%.1f %% of %d genuine foreign tickets were referred, at most 3 %% of 400 or more", 100*share, f.truth.foreign)
+		if share := float64(f.truth.referred) / float64(f.truth.foreign); share > 0.015 || f.truth.foreign < 400 {
+			t.Errorf("%.1f %% of %d genuine foreign tickets were referred, at most 1.5 %% of 400 or more", 100*share, f.truth.foreign)
 		}
 	})
 }

@@ -246,12 +246,58 @@ func (c *Central) serveFeed(w http.ResponseWriter, r *http.Request, who caller) 
 		c.fail(w, r, err)
 		return
 	}
-	f, err := c.Feed(r.Context(), who.name, after, time.Duration(seconds)*time.Second)
+	beat, err := queryNumber(r, "beat", wire.MaxFeedWait)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	b := beats{w: w, every: time.Duration(beat) * time.Second}
+	f, err := c.hold(r.Context(), who.name, after, time.Duration(seconds)*time.Second, &b)
 	if err == nil {
 		// A minute may have passed: whoever was suspended in it learns nothing more.
 		_, _, err = c.identify(r.Context(), r.TLS.PeerCertificates[0])
 	}
+	if b.begun {
+		b.end(f, err, c.now())
+		return
+	}
 	c.answer(w, r, f, err)
+}
+
+// beats are the signs of life of a long poll that is held. A line that was lost silently, or
+// a router that forgot it, looks to the terminal like a central with nothing to say, and a
+// clerk elsewhere waits for what this terminal does not hear.
+type beats struct {
+	w     http.ResponseWriter
+	every time.Duration // 0 for none
+	begun bool
+}
+
+// beat sends one. Whether it arrived nobody here can know.
+func (b *beats) beat() {
+	if !b.begun {
+		b.begun = true
+		h := b.w.Header()
+		h.Set("Content-Type", "application/json")
+		h.Set("Cache-Control", "no-store")
+		h.Set(wire.HeaderBeat, strconv.Itoa(int(b.every/time.Second)))
+		b.w.WriteHeader(http.StatusOK)
+	}
+	_, _ = b.w.Write([]byte{'\n'})
+	_ = http.NewResponseController(b.w).Flush()
+}
+
+// end gives the answer after signs of life. It is too late to refuse: with an error the run
+// is empty, and the next request, which comes at once, is told.
+func (b *beats) end(f wire.Feed, err error, now string) {
+	if err != nil {
+		f = wire.Feed{Protocol: wire.Protocol, Items: []wire.FeedItem{}, Time: now}
+	}
+	text, err := json.Marshal(f)
+	if err != nil {
+		panic(http.ErrAbortHandler) // items come from the tables as JSON
+	}
+	_, _ = b.w.Write(append(text, '\n'))
 }
 
 // queryNumber reads a number from 0 to high, 0 when it is absent.

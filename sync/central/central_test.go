@@ -10,6 +10,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"database/sql"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"io"
@@ -440,7 +441,7 @@ func TestFeedWakesLongPolls(t *testing.T) {
 			by     *Central
 			pack   uint32
 			within time.Duration
-		}{{w.Central, 10, 0}, {other, 11, watchEvery}} {
+		}{{w.Central, 10, gatherFor}, {other, 11, watchEvery + gatherFor}} {
 			begin := time.Now()
 			after := int64(step.pack) - 10
 			got := make(chan wire.Feed, 1)
@@ -489,6 +490,79 @@ func TestLongPollOverTheWireInFakeTime(t *testing.T) {
 		}
 		d.client.CloseIdleConnections()
 		e.client.CloseIdleConnections()
+	})
+}
+
+// TestHeldPollGivesSignsOfLife: the head comes at once, then a byte each so many seconds,
+// then what there is to say, together where it was said together. After a suspension the
+// answer is empty and the next one a refusal.
+func TestHeldPollGivesSignsOfLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		d := w.enrolled(t, "T-1")
+		poll := func() (read func() string) {
+			resp, err := d.client.Get("https://localhost" + wire.PathFeed + "?after=0&wait=55&beat=10")
+			if err != nil || resp.StatusCode != http.StatusOK || resp.Header.Get(wire.HeaderBeat) != "10" {
+				t.Fatalf("%+v %v", resp, err)
+			}
+			t.Cleanup(func() { _ = resp.Body.Close() })
+			return func() string {
+				b := make([]byte, 4096)
+				n, err := resp.Body.Read(b)
+				if err != nil && err != io.EOF {
+					t.Fatal(err)
+				}
+				return string(b[:n])
+			}
+		}
+		begin := time.Now()
+		read := poll()
+		for i := range 6 {
+			if got := read(); got != "\n" || time.Since(begin) != time.Duration(i)*10*time.Second {
+				t.Fatalf("sign %d: %q after %v", i, got, time.Since(begin))
+			}
+		}
+		if got := read(); !strings.HasPrefix(got, `{"protocol":1,"items":[]`) || time.Since(begin) != 55*time.Second {
+			t.Fatalf("%q after %v", got, time.Since(begin))
+		}
+
+		read = poll()
+		read()
+		for _, pack := range []uint32{10, 11} {
+			if _, err := w.Deliver(t.Context(), "399", pack, pack, "T-1"); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait() // the poll is woken by the first
+		}
+		var f wire.Feed
+		if err := json.Unmarshal([]byte(read()), &f); err != nil || len(f.Items) != 2 {
+			t.Fatalf("%+v %v", f, err)
+		}
+	})
+}
+
+func TestHeldPollThatWasSuspendedTellsNothingMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		d := w.enrolled(t, "T-1")
+		path, got := wire.PathFeed+"?after=0&wait=55&beat=10", make(chan wire.Feed, 1)
+		go func() {
+			var f wire.Feed
+			if e := get(t, d.client, path, &f); e != nil {
+				t.Error(e)
+			}
+			got <- f
+		}()
+		synctest.Wait()
+		if err := w.Suspend(t.Context(), "T-1", "stolen"); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		if f := <-got; len(f.Items) != 0 || time.Since(begin) != 0 {
+			t.Fatalf("%+v after %v", f, time.Since(begin))
+		}
+		wantKind(t, get(t, d.client, path, nil), wire.KindForbidden)
+		d.client.CloseIdleConnections()
 	})
 }
 

@@ -217,9 +217,19 @@ func addFeed(ctx context.Context, tx *sql.Tx, audience, now string, item wire.Fe
 	return item.Seq, err
 }
 
+// gatherFor is how long a poll that was woken waits before it looks: what operations do, or
+// an upload, often adds several items one right after the other, and each answer costs the
+// terminal a request. A hold does not wait.
+const gatherFor = 5 * time.Millisecond
+
 // Feed gives what concerns a terminal after a cursor, at most wire.MaxFeed items. With
 // nothing to give it waits, at most so long, and then answers an empty run.
 func (c *Central) Feed(ctx context.Context, terminal string, after int64, wait time.Duration) (wire.Feed, error) {
+	return c.hold(ctx, terminal, after, wait, &beats{})
+}
+
+// hold is Feed with signs of life while it waits.
+func (c *Central) hold(ctx context.Context, terminal string, after int64, wait time.Duration, b *beats) (wire.Feed, error) {
 	wait, end := c.lanes.poll(wait)
 	defer end()
 	timer := time.NewTimer(min(wait, wire.MaxFeedWait*time.Second))
@@ -229,6 +239,7 @@ func (c *Central) Feed(ctx context.Context, terminal string, after int64, wait t
 	asked, leave := c.feed.holds.listen(terminal)
 	defer leave()
 	lane := c.lanes.feed
+	var beat, gathered <-chan time.Time
 	for {
 		items, err := c.feedItems(ctx, lane, terminal, after)
 		if err != nil {
@@ -238,15 +249,32 @@ func (c *Central) Feed(ctx context.Context, terminal string, after int64, wait t
 		if len(items) > 0 || wait <= 0 || !c.feed.open() {
 			return f, nil
 		}
-		select {
-		case <-rung:
-			lane = c.lanes.feed
-		case <-asked:
-			lane = c.lanes.holds
-		case <-timer.C:
-			return f, nil
-		case <-ctx.Done():
-			return wire.Feed{}, ctx.Err()
+		if b.every > 0 && beat == nil {
+			t := time.NewTicker(b.every)
+			defer t.Stop()
+			beat = t.C
+			b.beat()
+		}
+		for looking := false; !looking; {
+			select {
+			case <-rung:
+				if gathered == nil {
+					gathered = time.After(gatherFor)
+				}
+				if !c.feed.open() {
+					return f, nil
+				}
+			case <-gathered:
+				lane, gathered, looking = c.lanes.feed, nil, true
+			case <-asked:
+				lane, looking = c.lanes.holds, true
+			case <-beat:
+				b.beat()
+			case <-timer.C:
+				return f, nil
+			case <-ctx.Done():
+				return wire.Feed{}, ctx.Err()
+			}
 		}
 	}
 }

@@ -65,6 +65,7 @@ type client struct {
 	made      *connections
 	pace      pace
 	echoes    atomic.Bool // it has named the request that it answered
+	beats     atomic.Bool // the last long poll that was held gave signs of life
 }
 
 // parseURL wants https and nothing after the host.
@@ -194,14 +195,14 @@ func (c *client) read(ctx context.Context, timeout time.Duration, method, path s
 }
 
 // fetch gives the whole body of a 2xx answer of a content type. Timeout is what central
-// may take; the line gets its own time by the size and by what it has shown to carry.
+// may take; the line gets its own time by the size and by what it has shown to carry. An
+// answer that central holds back with signs of life is given up when they end.
 func (c *client) fetch(ctx context.Context, timeout time.Duration, method, path string, body []byte, kind string) ([]byte, error) {
 	began := time.Now() // with its monotonic reading; the device's clock may step
-	timeout += c.pace.line(len(body))
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %v: %w", timeout.Round(time.Second), context.DeadlineExceeded))
-	defer cancel()
+	ctx, q := listen(ctx, timeout+c.pace.line(len(body)))
+	defer q.end()
 	ctx, reached := watchReach(ctx)
-	text, err := c.fetchText(ctx, method, path, body, kind)
+	text, err := c.fetchText(ctx, q, method, path, body, kind)
 	var refused *refused
 	switch {
 	case err == nil:
@@ -209,6 +210,8 @@ func (c *client) fetch(ctx context.Context, timeout time.Duration, method, path 
 	case errors.As(err, &refused): // an answer all the same
 	case errors.Is(err, context.DeadlineExceeded) && reached.Load():
 		c.pace.late()
+		c.beats.Store(false) // another central may answer by now, that gives none
+		c.close()            // the next try would take one of those that went silent with this one
 	}
 	return text, err
 }
@@ -223,7 +226,66 @@ func watchReach(ctx context.Context) (context.Context, *atomic.Bool) {
 	}), &reached
 }
 
-func (c *client) fetchText(ctx context.Context, method, path string, body []byte, kind string) ([]byte, error) {
+// quiet gives up a request after too long a silence.
+type quiet struct {
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+	most   time.Duration // of one silence
+	until  time.Time     // of an answer with signs of life
+}
+
+// listen gives up a request when nothing came for so long.
+func listen(ctx context.Context, most time.Duration) (context.Context, *quiet) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	q := &quiet{cancel: cancel}
+	q.within(most)
+	return ctx, q
+}
+
+func (q *quiet) within(most time.Duration) {
+	q.most = most
+	q.timer = time.AfterFunc(most, func() {
+		q.cancel(fmt.Errorf("no answer within %v: %w", most.Round(time.Second), context.DeadlineExceeded))
+	})
+}
+
+// beating is for an answer that comes with signs of life: one may be late by as much as
+// the time between two.
+func (q *quiet) beating(every, line time.Duration) {
+	q.timer.Stop()
+	q.until = time.Now().Add(wire.MaxFeedWait*time.Second + requestTimeout + line)
+	q.within(2*every + line)
+}
+
+func (q *quiet) end() {
+	q.timer.Stop()
+	q.cancel(nil)
+}
+
+// lively reads an answer whose silences are bounded.
+type lively struct {
+	io.Reader
+	quiet *quiet
+}
+
+func (l lively) Read(p []byte) (int, error) {
+	n, err := l.Reader.Read(p)
+	if n > 0 {
+		l.quiet.timer.Reset(min(l.quiet.most, time.Until(l.quiet.until)))
+	}
+	return n, err
+}
+
+// beatOf is how often an answer gives a sign of life, 0 for never.
+func beatOf(r *http.Response) time.Duration {
+	n, err := strconv.Atoi(r.Header.Get(wire.HeaderBeat))
+	if err != nil || n < 1 || n > wire.MaxFeedWait {
+		return 0
+	}
+	return time.Duration(n) * time.Second
+}
+
+func (c *client) fetchText(ctx context.Context, q *quiet, method, path string, body []byte, kind string) ([]byte, error) {
 	r, err := c.open(ctx, method, path, body, nil)
 	if err != nil {
 		return nil, err
@@ -232,7 +294,13 @@ func (c *client) fetchText(ctx context.Context, method, path string, body []byte
 	if got, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || got != kind {
 		return nil, fmt.Errorf("%w: %s comes as %.40q, want %s: something stands between", ErrAnswer, path, r.Header.Get("Content-Type"), kind)
 	}
-	text, err := io.ReadAll(io.LimitReader(r.Body, wire.MaxAnswer+1))
+	from := io.Reader(r.Body)
+	if every := beatOf(r); every > 0 {
+		c.beats.Store(true)
+		q.beating(every, c.pace.line(0))
+		from = lively{from, q}
+	}
+	text, err := io.ReadAll(io.LimitReader(from, wire.MaxAnswer+1))
 	if err != nil {
 		return nil, fmt.Errorf("%w: the answer of %s broke off after %d bytes: %w", ErrUnreachable, path, len(text), cause(ctx, err))
 	}

@@ -448,6 +448,15 @@ func (p *pipes) cut(down bool) {
 	p.open = nil
 }
 
+// silence loses what the connections of now carry, and tells nobody.
+func (p *pipes) silence() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.open {
+		c.Silence()
+	}
+}
+
 // link is a terminal joined to a central, over pipes or over the loopback.
 type link struct {
 	*fake

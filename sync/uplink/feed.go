@@ -26,9 +26,13 @@ func (u *Uplink) hear(ctx context.Context) (rest, error) {
 		return rest{}, err
 	}
 	asked := u.opt.Now()
-	path := fmt.Sprintf("%s?after=%d&wait=%d", wire.PathFeed, cursor, wire.MaxFeedWait)
+	path := fmt.Sprintf("%s?after=%d&wait=%d&beat=%d", wire.PathFeed, cursor, wire.MaxFeedWait, wire.FeedBeat)
+	c, limit := u.client(), 2*wire.FeedBeat*time.Second
+	if !c.beats.Load() { // an older central is silent while it holds the answer back
+		limit = wire.MaxFeedWait*time.Second + requestTimeout
+	}
 	var f wire.Feed
-	if err := u.client().get(ctx, wire.MaxFeedWait*time.Second+requestTimeout, path, &f); err != nil {
+	if err := c.get(ctx, limit, path, &f); err != nil {
 		return rest{}, err
 	}
 	if len(f.Items) > wire.MaxFeed {

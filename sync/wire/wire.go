@@ -29,6 +29,7 @@ const (
 	MaxAnswer      = 4 << 20   // bytes of any JSON answer or of the snapshot
 	MaxRequest     = 64 << 10  // bytes of any other request
 	MaxFeedWait    = 55        // seconds of one long poll
+	FeedBeat       = 10        // seconds between two signs of life in a long poll that is held
 	PieceSize      = 1 << 20   // bytes hashed apart in a block's descriptor; see Pieces
 	MaxBlock       = 256 << 20 // bytes of a block file
 	EnrolCodeBytes = 20        // secret (10) and pin of the CA (10) in an enrolment code
@@ -45,7 +46,7 @@ const (
 	PathEnrol    = "/v1/enrol"    // POST EnrolRequest -> EnrolAnswer
 	PathHello    = "/v1/hello"    // POST Hello -> HelloAnswer
 	PathJournal  = "/v1/journal"  // POST Upload -> UploadAnswer, GET ?epoch=E&after=N -> JournalRun; frozen for ever
-	PathFeed     = "/v1/feed"     // GET ?after=N&wait=S -> Feed
+	PathFeed     = "/v1/feed"     // GET ?after=N&wait=S&beat=B -> Feed
 	PathSnapshot = "/v1/snapshot" // GET -> signed note
 	PathBlocks   = "/v1/blocks/"  // GET PathBlocks+SHA256, Range and If-Range
 	PathPeppers  = "/v1/peppers/" // GET PathPeppers+block id -> PepperAnswer
@@ -54,6 +55,10 @@ const (
 	// HeaderRequest names a request, in 1 to 64 bytes of the terminal's choice; the answer to
 	// it carries the same.
 	HeaderRequest = "Grattoir-Request"
+
+	// HeaderBeat, in an answer, is the seconds between two signs of life before its body: each
+	// is a line feed, which JSON steps over.
+	HeaderBeat = "Grattoir-Beat"
 
 	// SnapshotQuery after PathSnapshot asks for the text that names descriptors. A central
 	// that has none ignores it, and gives the text that names none.

@@ -32,6 +32,7 @@ type pair struct {
 	mu   sync.Mutex
 	some sync.Cond // something has changed
 	cut  bool
+	dead bool // nothing arrives any more
 	end  [2]struct {
 		in     []byte // sent by the other end, not yet read
 		closed bool
@@ -77,7 +78,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 			me.in = me.in[n:]
 			c.some.Broadcast()
 			return n, nil
-		case other.closed:
+		case other.closed && !c.dead:
 			return 0, io.EOF
 		}
 		c.some.Wait()
@@ -101,13 +102,15 @@ func (c *Conn) Write(b []byte) (sent int, err error) {
 			return sent, fault("write", os.ErrDeadlineExceeded)
 		case c.cut:
 			return sent, fault("write", syscall.ECONNRESET)
-		case other.closed:
+		case other.closed && !c.dead:
 			return sent, fault("write", syscall.EPIPE)
 		case sent == len(b):
 			return sent, nil
 		case room > 0:
 			n := min(room, len(b)-sent)
-			other.in = append(other.in, b[sent:sent+n]...)
+			if !c.dead {
+				other.in = append(other.in, b[sent:sent+n]...)
+			}
 			sent += n
 			c.some.Broadcast()
 		default:
@@ -141,6 +144,14 @@ func (c *Conn) Cut() {
 	c.cut = true
 	c.end[0].in, c.end[1].in = nil, nil
 	c.some.Broadcast()
+}
+
+// Silence loses whatever is sent from now on, and tells neither end: a router that forgot
+// the connection, a radio out of reach.
+func (c *Conn) Silence() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dead = true
 }
 
 func (c *Conn) deadline(way int, t time.Time) error {
