@@ -88,6 +88,25 @@ func TestBrowserClerkSignsOnAndAScanOverAnyDialogWins(t *testing.T) {
 	if state, _ := c.terminal.State(); state.View.Entered != validate.Typed {
 		t.Errorf("entered as %q", state.View.Entered)
 	}
+
+	// A winner is identified with the keypad's letters, tapped or typed; a scan over it wins.
+	c.check(t, 3, 250000)
+	clickUntil(t, tab, "#identify", `document.getElementById("document-passport")`)
+	clickUntil(t, tab, "#document-passport", `document.querySelector("[data-digit=A]")`)
+	run(t, tab, "no key of this keypad", chromedp.KeyEvent("é*;"))
+	clickNow(t, tab, `[data-digit="A"]`, 1)
+	run(t, tab, "keys", chromedp.KeyEvent(" b-'1x"), chromedp.KeyEvent(kb.Backspace))
+	awaitJS(t, tab, typed("A B-'1"))
+	clickUntil(t, tab, "#enter", `document.querySelector(".pages").textContent.startsWith("3")`)
+	run(t, tab, "keys", chromedp.KeyEvent("ville"), chromedp.KeyEvent(kb.Enter))
+	awaitJS(t, tab, `document.querySelector("[data-date=true]")`)
+	run(t, tab, "keys", chromedp.KeyEvent("310120319"))
+	awaitJS(t, tab, typed("31/01/2031"))
+	clickUntil(t, tab, "#leave", typed("VILLE"))
+	run(t, tab, "keys", chromedp.KeyEvent(kb.Backspace)) // what the server wrote is edited on
+	awaitJS(t, tab, typed("VILL"))
+	c.check(t, 4, 2000)
+	awaitJS(t, tab, word+` === "GAGNANT" && !document.getElementById("keypad")`)
 }
 
 // TestBrowserPageCannotBeSwipedOrZoomedAway: gestures that leave or distort a page do

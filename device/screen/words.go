@@ -346,7 +346,7 @@ func (w words) IdentityCheck() string {
 	return w.in("Comparez avec la pièce, puis payez", "Compare with the document, then pay")
 }
 func (w words) FieldDocument() string   { return w.in("Pièce présentée", "Document") }
-func (w words) FieldNumber() string     { return w.in("Numéro de la pièce", "Its number") }
+func (w words) FieldNumber() string     { return w.in("Numéro de la pièce", "Document number") }
 func (w words) FieldIssuedBy() string   { return w.in("Délivrée par", "Issued by") }
 func (w words) FieldValidTo() string    { return w.in("Valable jusqu'au", "Valid to") }
 func (w words) FieldSurname() string    { return w.in("Nom", "Surname") }
