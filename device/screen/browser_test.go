@@ -98,7 +98,13 @@ func click(t *testing.T, tab context.Context, selector string) {
 func clickUntil(t *testing.T, tab context.Context, selector, expression string) {
 	t.Helper()
 	for range 20 {
-		click(t, tab, selector)
+		// The press before may have led there late, and taken the element away.
+		awaitJS(t, tab, fmt.Sprintf(`(%s) || document.querySelector(%q) && !document.querySelector("[aria-busy]")`, expression, selector))
+		var there bool
+		if err := chromedp.Run(tab, chromedp.Evaluate("!!("+expression+")", &there)); err == nil && there {
+			return
+		}
+		clickNow(t, tab, selector, 1)
 		again := time.NewTicker(20 * time.Millisecond)
 		defer again.Stop()
 		for range 20 {
