@@ -59,7 +59,8 @@ type console struct {
 // New gives the pages. They are safe to be served at once to many.
 func New(opt Options) http.Handler { return newConsole(opt, staleAfter) }
 
-func newConsole(opt Options, stale time.Duration) http.Handler {
+// newConsole is New for a page that is out of date after stale, with pages of a test's own.
+func newConsole(opt Options, stale time.Duration, more ...func(*console)) http.Handler {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
@@ -77,6 +78,9 @@ func newConsole(opt Options, stale time.Duration) http.Handler {
 	c.open("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)).ServeHTTP)
 	c.signInPages()
 	c.dashboard()
+	for _, add := range more {
+		add(c)
+	}
 	return c.guarded(c.mux)
 }
 

@@ -134,7 +134,11 @@ func (c *console) signedIn(roles []central.Role, serve http.HandlerFunc) http.Ha
 		switch {
 		case errors.Is(err, central.ErrNoSession):
 			if r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") {
-				http.Redirect(w, r, address("/sign-in", url.Values{"next": {r.URL.RequestURI()}}.Encode()), http.StatusSeeOther)
+				to := url.Values{"next": {r.URL.RequestURI()}}
+				if languageOf(r) == money.English {
+					to.Set("lang", string(money.English))
+				}
+				http.Redirect(w, r, address("/sign-in", to.Encode()), http.StatusSeeOther)
 				return
 			}
 			http.Error(w, "Sign in first, at /sign-in.", http.StatusUnauthorized)
