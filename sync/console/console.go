@@ -78,6 +78,7 @@ func newConsole(opt Options, stale time.Duration, more ...func(*console)) http.H
 	c.open("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)).ServeHTTP)
 	c.signInPages()
 	c.dashboard()
+	c.accounts()
 	for _, add := range more {
 		add(c)
 	}

@@ -28,6 +28,8 @@ type browsing struct {
 	host string
 	from string
 
+	database string // its file
+
 	mu sync.Mutex
 	at time.Time
 }
@@ -38,7 +40,9 @@ func (b *browsing) advance(d time.Duration) { b.mu.Lock(); defer b.mu.Unlock(); 
 func browse(t *testing.T, opt Options, more ...func(*console)) *browsing {
 	t.Helper()
 	b := &browsing{jar: map[string]*http.Cookie{}, host: "127.0.0.1:8088", from: "127.0.0.1:40000", at: now}
-	c, err := central.Open(t.Context(), central.Options{Dir: filepath.Join(t.TempDir(), "c"), Now: b.now, PasswordCost: people.Cost{Memory: 8, Passes: 1, Threads: 1}})
+	dir := t.TempDir()
+	b.database = filepath.Join(dir, "central.db")
+	c, err := central.Open(t.Context(), central.Options{Dir: dir, Now: b.now, PasswordCost: people.Cost{Memory: 8, Passes: 1, Threads: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
