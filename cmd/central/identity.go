@@ -175,24 +175,29 @@ func identityListCommand() *cobra.Command {
 }
 
 type identityAuditAnswer struct {
-	Lines int                   `json:"lines"`
-	Head  string                `json:"head"` // hash of the newest line
-	Acts  []central.IdentityAct `json:"acts"`
+	central.AuditHead
+	Acts []central.AuditLine `json:"acts"`
 }
 
 func identityAuditCommand() *cobra.Command {
 	var f folder
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Print the register's audit, after its chain was verified",
-		Long: `Print every act upon the register and the hash of the newest line. Note that hash elsewhere: it shows
+		Short: "Print the audit's lines of the register, after its chain was verified",
+		Long: `Print every act upon the register, and how many lines the whole audit has with the hash of the newest. Note that hash elsewhere: it shows
 later that nothing was cut off. A line that was changed or removed is an error.`,
 		Example: `  central identity audit --json`,
 		Args:    cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
-				acts, head, err := c.IdentityAudit(ctx)
-				return identityAuditAnswer{len(acts), head, acts}, func(w io.Writer) error {
+				acts := []central.AuditLine{}
+				head, err := c.Audit(ctx, func(a central.AuditLine) error {
+					if central.OfIdentities(a.Act) {
+						acts = append(acts, a)
+					}
+					return nil
+				})
+				return identityAuditAnswer{head, acts}, func(w io.Writer) error {
 					var rows [][]string
 					for _, a := range acts {
 						rows = append(rows, []string{fmt.Sprint(a.Seq), a.Time, a.Act, printable(a.Operator), printable(a.About)})
@@ -200,7 +205,7 @@ later that nothing was cut off. A line that was changed or removed is an error.`
 					if err := table(w, "LINE TIME ACT OPERATOR ABOUT", rows); err != nil {
 						return err
 					}
-					_, err := fmt.Fprintf(w, "%d lines, head %s\n", len(acts), head)
+					_, err := fmt.Fprintf(w, "%d lines in all, head %s\n", head.Lines, head.Head)
 					return err
 				}, err
 			})

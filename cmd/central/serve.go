@@ -105,7 +105,7 @@ database; nothing that was acknowledged is ever lost.`,
 			if err := s.check(); err != nil {
 				return err
 			}
-			return serve(cmd.Context(), s, asJSON, cmd.OutOrStdout(), consoleHandler)
+			return serve(cmd.Context(), s, asJSON, cmd.OutOrStdout())
 		},
 	}
 	d := defaultServing()
@@ -178,7 +178,7 @@ type listening struct {
 
 // serve runs until ctx ends: listeners first, so that what is printed is true; then the
 // order of the end is listeners, long polls, requests under way, database.
-func serve(ctx context.Context, s serving, asJSON bool, out io.Writer, console func(*central.Central) http.Handler) (err error) {
+func serve(ctx context.Context, s serving, asJSON bool, out io.Writer) (err error) {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	c, err := central.Open(ctx, central.Options{Dir: s.Data, Database: s.Database, Hosts: s.Names, Log: log,
 		AllowanceClaims: s.Allowance.Claims, AllowanceMinor: s.Allowance.Money, BookedRiskMinor: s.BookedRiskMinor,
@@ -209,7 +209,7 @@ func serve(ctx context.Context, s serving, asJSON bool, out io.Writer, console f
 		return errors.Join(fmt.Errorf("%w: name another address with --console", err), ln.Close())
 	}
 	where := listening{API: "https://" + ln.Addr().String(), Console: "http://" + pageLn.Addr().String(), Data: s.Data}
-	pages := newServer(console(c), log)
+	pages := newServer(consoleHandler(c, false), log)
 	ended := make(chan error, 2)
 	go func() { ended <- pages.Serve(pageLn) }()
 	go func() { ended <- api.ServeTLS(ln, "", "") }()

@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -169,7 +167,7 @@ func (c *Central) AskIdentity(ctx context.Context, claim, operator, reason strin
 		if err != nil {
 			return err
 		}
-		return c.auditIdentity(ctx, tx, "ask", operator, fmt.Sprintf("request %d, payment %s: %s", q.Number, claim, reason))
+		return c.auditLine(ctx, tx, "ask", operator, fmt.Sprintf("request %d, payment %s: %s", q.Number, claim, reason))
 	})
 	return q, err
 }
@@ -227,7 +225,7 @@ func (c *Central) OpenIdentity(ctx context.Context, number int64, operator strin
 		if len(list) == 0 {
 			return fmt.Errorf("request %d: %w: the identity was erased after its term", number, ErrNotFound)
 		}
-		return c.auditIdentity(ctx, tx, "open", operator, fmt.Sprintf("request %d, payment %s: %d records", number, claim, len(list)))
+		return c.auditLine(ctx, tx, "open", operator, fmt.Sprintf("request %d, payment %s: %d records", number, claim, len(list)))
 	})
 	if err != nil {
 		return nil, err
@@ -240,7 +238,7 @@ func (c *Central) OpenIdentity(ctx context.Context, number int64, operator strin
 					return err
 				}
 			}
-			return c.auditIdentity(ctx, tx, "not-opened", operator, fmt.Sprintf("request %d: %s", number, unopened(list, filings)))
+			return c.auditLine(ctx, tx, "not-opened", operator, fmt.Sprintf("request %d: %s", number, unopened(list, filings)))
 		})
 		return filings, errors.Join(err, failed)
 	}
@@ -394,68 +392,5 @@ func (c *Central) eraseSome(ctx context.Context, tx *sql.Tx, before string) (int
 			return 0, err
 		}
 	}
-	return len(due), c.auditIdentity(ctx, tx, "erase", "system", fmt.Sprintf("%d records received before %s", len(due), before))
-}
-
-// IdentityAct is a line of the register's audit at central: one line of JSON, hashed as
-// its bytes, each carrying the hash of the one before. Lines cut off at the end show
-// against a head that was noted elsewhere.
-type IdentityAct struct {
-	Version  int    `json:"v"`
-	Seq      int64  `json:"seq"` // from 1
-	Time     string `json:"time"`
-	Act      string `json:"act"`      // ask, open, not-opened, erase
-	Operator string `json:"operator"` // as given, or system
-	About    string `json:"about"`    // never anything that tells who a winner is
-	Prev     string `json:"prev"`     // 64 hexadecimal digits, zeros before the first
-}
-
-func (c *Central) auditIdentity(ctx context.Context, tx *sql.Tx, act, operator, about string) error {
-	a := IdentityAct{Version: 1, Time: c.now(), Act: act, Operator: operator, About: about, Prev: noHash}
-	var err error
-	if a.Seq, err = take(ctx, tx, identityActs); err != nil {
-		return err
-	}
-	var hash []byte
-	switch err := tx.QueryRowContext(ctx, "SELECT hash FROM identity_audit ORDER BY seq DESC LIMIT 1").Scan(&hash); {
-	case err == nil:
-		a.Prev = hex.EncodeToString(hash)
-	case !errors.Is(err, sql.ErrNoRows):
-		return err
-	}
-	line, err := json.Marshal(a)
-	if err != nil {
-		return err
-	}
-	sum := sha256.Sum256(line)
-	_, err = tx.ExecContext(ctx, "INSERT INTO identity_audit(seq, line, hash) VALUES($1, $2, $3)", a.Seq, string(line), sum[:])
-	return err
-}
-
-// IdentityAudit gives every line of the audit, oldest first, and the hash of the newest.
-// A chain that breaks is an error after the lines before it.
-func (c *Central) IdentityAudit(ctx context.Context) (acts []IdentityAct, head string, err error) {
-	rows, err := c.store.reader().QueryContext(ctx, "SELECT seq, line, hash FROM identity_audit ORDER BY seq")
-	if err != nil {
-		return nil, "", err
-	}
-	defer rows.Close()
-	head = noHash
-	acts = []IdentityAct{}
-	for rows.Next() {
-		var seq int64
-		var line string
-		var hash []byte
-		var a IdentityAct
-		if err := rows.Scan(&seq, &line, &hash); err != nil {
-			return acts, head, err
-		}
-		sum := sha256.Sum256([]byte(line))
-		if err := json.Unmarshal([]byte(line), &a); err != nil || a.Seq != seq || seq != int64(len(acts))+1 || a.Prev != head || string(sum[:]) != string(hash) {
-			return acts, head, fmt.Errorf("the audit of identities breaks at line %d: a line was changed, removed or added", len(acts)+1)
-		}
-		head = hex.EncodeToString(sum[:])
-		acts = append(acts, a)
-	}
-	return acts, head, rows.Err()
+	return len(due), c.auditLine(ctx, tx, "erase", "system", fmt.Sprintf("%d records received before %s", len(due), before))
 }

@@ -194,7 +194,7 @@ func testWhatOneMayDoOnlyOneOfManyDoes(t *testing.T, w *world) {
 		}
 	}
 	atOnce(ask, ask, ask, ask)
-	if list, _, err := w.IdentityAudit(ctx); err != nil || len(list) != 6 {
+	if list, err := auditOf(t, w.Central); err != nil || len(list) != 6 {
 		t.Errorf("an audit of %d lines: %v", len(list), err)
 	}
 }

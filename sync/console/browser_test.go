@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"grattoir/sync/central"
 )
 
 // shell is Debian's chromium-headless-shell by its real path: the wrapper in /usr/bin
@@ -40,22 +42,23 @@ func browser(t *testing.T) context.Context {
 // TestPageSaysWhenItIsOutOfDate: in a real browser under the page's own policy, the
 // warning comes once the page is too old, and not before.
 func TestPageSaysWhenItIsOutOfDate(t *testing.T) {
-	db, _ := store(t)
+	c, _ := store(t)
+	h := desk(t, Options{Central: c}, central.RoleViewer)
 	tab := browser(t)
-	for _, c := range []struct {
+	for _, k := range []struct {
 		stale time.Duration
 		alarm chromedp.Action
 	}{
 		{time.Millisecond, chromedp.WaitVisible("#stale", chromedp.ByQuery)},
 		{time.Hour, chromedp.WaitNotVisible("#stale", chromedp.ByQuery)},
 	} {
-		server := httptest.NewServer(newConsole(Options{DB: db, Now: func() time.Time { return now }}, c.stale))
+		server := httptest.NewServer(signedDesk{newConsole(Options{Central: c, Now: func() time.Time { return now }}, k.stale), h.(signedDesk).token})
 		var age, styled string
-		err := chromedp.Run(tab, chromedp.Navigate(server.URL), chromedp.Poll(`document.getElementById("age").textContent !== ""`, nil), c.alarm,
+		err := chromedp.Run(tab, chromedp.Navigate(server.URL), chromedp.Poll(`document.getElementById("age").textContent !== ""`, nil), k.alarm,
 			chromedp.Text("#age", &age, chromedp.ByQuery),
 			chromedp.Evaluate(`getComputedStyle(document.querySelector("td.number")).textAlign`, &styled))
 		if err != nil {
-			t.Fatalf("stale after %v: %v", c.stale, err)
+			t.Fatalf("stale after %v: %v", k.stale, err)
 		}
 		if !strings.HasPrefix(age, "(il y a ") || !strings.HasSuffix(age, " s)") || styled != "right" {
 			t.Errorf("age %q, numbers aligned %q: script or style did not load", age, styled)
@@ -65,7 +68,7 @@ func TestPageSaysWhenItIsOutOfDate(t *testing.T) {
 			if err := chromedp.Run(tab, chromedp.FullScreenshot(&picture, 100)); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(path+"/console-"+c.stale.String()+".png", picture, 0o600); err != nil {
+			if err := os.WriteFile(path+"/console-"+k.stale.String()+".png", picture, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
