@@ -52,6 +52,8 @@ type console struct {
 	db        *sql.DB // central's store, read only
 	mux       *http.ServeMux
 	entries   []entry // of the menu
+	orders    map[string]order
+	public    publicPrizes
 	templates *template.Template
 	stale     time.Duration
 }
@@ -69,7 +71,7 @@ func newConsole(opt Options, stale time.Duration) http.Handler {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &console{opt: opt, db: opt.Central.Reader(), mux: http.NewServeMux(), stale: stale, templates: template.Must(template.ParseFS(files, "templates/*.html"))}
+	c := &console{opt: opt, db: opt.Central.Reader(), mux: http.NewServeMux(), orders: map[string]order{}, stale: stale, templates: template.Must(template.ParseFS(files, "templates/*.html"))}
 	static, err := fs.Sub(files, "static")
 	if err != nil {
 		panic(err) // the folder is compiled in
@@ -77,6 +79,13 @@ func newConsole(opt Options, stale time.Duration) http.Handler {
 	c.open("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)).ServeHTTP)
 	c.signInPages()
 	c.dashboard()
+	c.fleetPages()
+	c.gamePages()
+	c.packPages()
+	c.conflictPages()
+	c.messagePages()
+	c.policyPages()
+	c.publicPages()
 	return c.guarded(c.mux)
 }
 
