@@ -8,11 +8,13 @@ import (
 	"html/template"
 	"math"
 	"net/http"
+	"strings"
 	"time"
 
 	"grattoir/sync/central"
 	"grattoir/sync/report"
 	"grattoir/validate"
+	"grattoir/validate/money"
 )
 
 // gamePages are the games with their blocks, and each block's page.
@@ -45,14 +47,16 @@ type blockLine struct {
 	Tiers                        []tierLine
 }
 
-// Share is what was paid of the block's prizes, in thousandths of their money.
-func (b blockLine) Share() string { return promille(b.PaidAmount, b.Table) }
-
-func promille(part, whole int64) string {
+// Share writes a part of a whole as a percentage, a dash where there is no whole.
+func (s sheet) Share(part, whole int64) string {
 	if whole <= 0 {
 		return "–"
 	}
-	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(whole))
+	text := fmt.Sprintf("%.1f\u00a0%%", 100*float64(part)/float64(whole))
+	if s.lang == money.English {
+		return strings.Replace(text, "\u00a0", "", 1)
+	}
+	return strings.Replace(text, ".", ",", 1)
 }
 
 // cells reads a report's rows by the keys of their columns.

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,10 +47,39 @@ type touched struct {
 	Notes []string   // what the reader should mind that changes by the minute
 }
 
+// shownRows bounds what a page shows of Rows; the mark is of all of them.
+const shownRows = 100
+
+// Shown are the rows for the page.
+func (t touched) Shown() [][]string { return t.Rows[:min(len(t.Rows), shownRows)] }
+
+// More is how many rows the page leaves out.
+func (t touched) More() int { return len(t.Rows) - len(t.Shown()) }
+
 // seen is a mark of what does not change by itself.
 func (t touched) seen() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q", t.Lines, t.Rows))
 	return hex.EncodeToString(sum[:16])
+}
+
+// takes refuses what an order is told and does not heed: tickets of a delivery, say, which
+// would deliver the whole pack.
+func (o order) takes(v url.Values) error {
+	for name := range v {
+		known := slices.ContainsFunc(o.fields, func(f field) bool { return f.name == name })
+		if v.Get(name) != "" && !known && !slices.Contains([]string{"csrf", "seen", "lang"}, name) {
+			return fmt.Errorf("%w: %s does not heed %.40q: leave it empty", report.ErrFilter, o.name, name)
+		}
+	}
+	return nil
+}
+
+// check looks at an order once its fields are known.
+func (o order) check(ctx context.Context, s sheet, v url.Values) (touched, error) {
+	if err := o.takes(v); err != nil {
+		return touched{}, err
+	}
+	return o.look(ctx, s, v)
 }
 
 // errChanged means that an order would touch other things than the reader saw.
@@ -64,7 +94,7 @@ func (c *console) order(o order) {
 	c.act("POST /do/"+o.name, acting(), o.name, func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), readWithin)
 		defer cancel()
-		t, err := o.look(ctx, c.sheet(r, o.title), r.PostForm)
+		t, err := o.check(ctx, c.sheet(r, o.title), r.PostForm)
 		if err == nil && t.seen() != r.PostForm.Get("seen") {
 			err = fmt.Errorf("%w: %w", central.ErrRefused, errChanged)
 		}
@@ -110,7 +140,7 @@ func (c *console) confirm(w http.ResponseWriter, r *http.Request, o order, v url
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readWithin)
 	defer cancel()
-	t, err := o.look(ctx, s, v)
+	t, err := o.check(ctx, s, v)
 	view.Touched, view.Seen, view.Ready = t, t.seen(), err == nil
 	if failed == nil && err != nil {
 		failed, code = err, statusOf(err)
@@ -136,6 +166,9 @@ func otherLanguage(lang money.Language, v url.Values) url.Values {
 // silentNote says which of the terminals named will hear late of what is done.
 func (c *console) silentNote(ctx context.Context, s sheet, names []string) ([]string, error) {
 	var late []string
+	if len(names) > shownRows {
+		return []string{fmt.Sprintf(s.T("%s terminaux l'apprennent par leur fil.", "%s terminals hear of it by their feeds."), count(int64(len(names))))}, nil
+	}
 	for _, name := range names {
 		t, err := c.opt.Central.Terminal(ctx, name)
 		if err != nil {

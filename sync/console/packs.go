@@ -81,7 +81,10 @@ func (c *console) packOrders() []order {
 			do: whole((*central.Central).RecoverPacks, central.RecoverPack)},
 	}
 	for i := range list {
-		list[i].look = c.lookAtPacks
+		receives := slices.ContainsFunc(list[i].fields, func(f field) bool { return f.name == "to" })
+		list[i].look = func(ctx context.Context, s sheet, v url.Values) (touched, error) {
+			return c.lookAtPacks(ctx, s, v, receives)
+		}
 		list[i].back = func(v url.Values) (string, []string) {
 			return "/packs", []string{"code", v.Get("code"), "packs", v.Get("packs")}
 		}
@@ -109,8 +112,9 @@ func ticketRange(v url.Values, pack, other uint32) (first, last uint16, err erro
 	return uint16(a), uint16(b), nil
 }
 
-// lookAtPacks shows what the range holds now, and which terminals hear late of the act.
-func (c *console) lookAtPacks(ctx context.Context, s sheet, v url.Values) (touched, error) {
+// lookAtPacks shows what the range holds now, who receives it where the act has a receiver,
+// and which terminals hear late of the act.
+func (c *console) lookAtPacks(ctx context.Context, s sheet, v url.Values, receives bool) (touched, error) {
 	var t touched
 	code, first, last, err := packRange(v)
 	if err == nil && v.Get("tickets") != "" {
@@ -139,7 +143,7 @@ func (c *console) lookAtPacks(ctx context.Context, s sheet, v url.Values) (touch
 		}
 	}
 	t.Lines = []string{fmt.Sprintf(s.T("%s livrets.", "%s packs."), count(int64(last)-int64(first)+1))}
-	if _, meant := v["to"]; meant { // the act has a receiver
+	if receives {
 		line, err := c.terminalLine(ctx, s, v.Get("to"))
 		if err != nil {
 			return t, err

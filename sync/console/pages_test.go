@@ -296,7 +296,7 @@ func testOrdersRefused(t *testing.T, c *central.Central, h http.Handler) {
 			t.Errorf("%s offers acts to who may not act", path)
 		}
 	}
-	for path, code := range map[string]int{"/confirm/pack-deliver?code=400&packs=9-1&to=shop-0001": 400, "/confirm/pack-activate?code=999&packs=1": 400, "/confirm/pack-stolen?code=400&packs=1-2&tickets=4": 400, "/confirm/pack-deliver?code=400&packs=200&to=nobody": 404,
+	for path, code := range map[string]int{"/confirm/pack-deliver?code=400&packs=9-1&to=shop-0001": 400, "/confirm/pack-activate?code=999&packs=1": 400, "/confirm/pack-stolen?code=400&packs=1-2&tickets=4": 400, "/confirm/pack-activate?code=400&packs=1&tickets=4": 400, "/confirm/pack-deliver?code=400&packs=200": 400, "/confirm/pack-deliver?code=400&packs=200&to=nobody": 404,
 		"/confirm/message-send?to=region&fr=a&en=b": 400, "/confirm/message-send?to=terminal&fr=a&en=b": 400, "/confirm/conflict-settle?terminal=shop-0001&number=1-000077&liable=shop": 400,
 		"/confirm/policy-publish?signed=x": 400, "/confirm/policy-withdraw?version=x": 404} {
 		if page := get(t, h, path, code); strings.Contains(page, `action="/do/`) {
@@ -374,6 +374,10 @@ func TestPublicPrizesNeedNoSessionAndNameNobody(t *testing.T) {
 	clock = clock.Add(2 * time.Second)
 	if again := get(t, h, "/public/prizes.json", 200); again == w.Body.String() {
 		t.Error("the numbers are kept for longer than a minute")
+	}
+	elsewhere := func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }
+	if w := request(t, h, http.MethodGet, "/public/prizes", elsewhere); w.Code != 200 {
+		t.Errorf("another site cannot lead here: %d", w.Code)
 	}
 	if w := request(t, h, http.MethodGet, "/games", nil); w.Code == 200 {
 		t.Error("the games are shown to who is not signed in")

@@ -128,6 +128,10 @@ func (s sheet) limitLines(now, next policy.Policy) []limitLine {
 			switch {
 			case p.Version == "":
 				return "–"
+			case n == 0 && strings.HasPrefix(l.Key, "allowance"):
+				return s.T("sans limite propre", "no bound of its own")
+			case n == 0:
+				return s.T("jamais", "never")
 			case l.Amount:
 				return s.Money(n, p.Currency)
 			}
@@ -135,6 +139,26 @@ func (s sheet) limitLines(now, next policy.Policy) []limitLine {
 		}
 		list = append(list, limitLine{l.Key, l.Title.In(s.lang), strconv.FormatInt(b, 10), write(a, now), write(b, next), a != b})
 	}
+	return list
+}
+
+// otherLines are what a policy says besides its limits.
+func (s sheet) otherLines(now, next policy.Policy) []limitLine {
+	var list []limitLine
+	add := func(fr, en string, write func(policy.Policy) string) {
+		line := limitLine{Title: s.T(fr, en), Now: "–", Next: write(next)}
+		if now.Version != "" {
+			line.Now = write(now)
+		}
+		line.Changed = line.Now != line.Next
+		list = append(list, line)
+	}
+	rate := func(parts int) string { return s.Share(int64(parts), policy.WholeRate) }
+	add("délai de réclamation, jours", "claim period, days", func(p policy.Policy) string { return strconv.Itoa(p.ClaimDays) })
+	add("monnaie", "currency", func(p policy.Policy) string { return p.Currency })
+	add("risque supporté par", "risk borne by", func(p policy.Policy) string { return orDash(p.BookedRiskParty) })
+	add("commission sur ventes", "commission on sales", func(p policy.Policy) string { return rate(p.CommissionSale) })
+	add("commission sur lots", "commission on prizes", func(p policy.Policy) string { return rate(p.CommissionPaid) })
 	return list
 }
 
@@ -274,7 +298,7 @@ func (c *console) fillDraft(ctx context.Context, v *draftView) (err error) {
 	if v.Now, err = c.inForce(ctx, v.sheet); err != nil {
 		return err
 	}
-	v.Lines = v.limitLines(v.Now, v.Draft)
+	v.Lines = append(v.limitLines(v.Now, v.Draft), v.otherLines(v.Now, v.Draft)...)
 	v.Touched, err = c.reachOf(ctx, v.sheet, v.Now, v.Draft)
 	return err
 }

@@ -36,10 +36,13 @@ type publicPrize struct {
 	Uncertain int64 `json:"uncertain"`
 }
 
+// publicPath is where what everybody may see lies. Other sites may lead there and read it.
+const publicPath = "/public/"
+
 // publicPages are what everybody may see.
 func (c *console) publicPages() {
-	c.open("GET /public/prizes.json", c.publicJSON)
-	c.open("GET /public/prizes", c.publicPage)
+	c.open("GET "+publicPath+"prizes.json", c.publicJSON)
+	c.open("GET "+publicPath+"prizes", c.publicPage)
 }
 
 // prizesLeft reads the numbers, at most once in publicFor.
@@ -83,8 +86,12 @@ func summed(made report.Report) []publicPrize {
 	return list
 }
 
-// shared lets an answer be kept for a minute.
-func shared(w http.ResponseWriter) { w.Header().Set("Cache-Control", "public, max-age=60") }
+// shared lets an answer be kept for a minute, and be read by other sites' pages.
+func shared(w http.ResponseWriter) {
+	w.Header().Set("Cache-Control", "public, max-age=60")
+	w.Header().Set("Cross-Origin-Resource-Policy", "cross-origin")
+	w.Header().Set("Access-Control-Allow-Origin", "*")
+}
 
 func (c *console) publicJSON(w http.ResponseWriter, r *http.Request) {
 	list, read, err := c.prizesLeft(r.Context())
