@@ -80,6 +80,7 @@ type Central struct {
 	visitors visitors
 	lanes    *lanes
 	guesses  *guesses
+	meters   meters
 	holds    *bell // rung for a pack whose owner has answered
 	stop     context.CancelFunc
 	done     sync.WaitGroup
@@ -151,7 +152,7 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 	if opt.Database, isNew, err = findDatabase(opt); err != nil {
 		return nil, err
 	}
-	c := &Central{opt: opt, blocks: map[validate.BlockID]*openBlock{}, lanes: newLanes(opt.Width), guesses: newGuesses(), committed: func() {}, patience: claimWait}
+	c := &Central{opt: opt, blocks: map[validate.BlockID]*openBlock{}, lanes: newLanes(opt.Width), guesses: newGuesses(), meters: newMeters(), committed: func() {}, patience: claimWait}
 	if c.keys, err = loadKeys(opt); err != nil {
 		return nil, err
 	}

@@ -102,6 +102,7 @@ func (c *Central) Authenticate(ctx context.Context, name string, p Password) (Ro
 
 func (c *Central) authenticate(ctx context.Context, name string, p Password, from netip.Addr) (proven, error) {
 	if err := c.guesses.begin(name, from, c.opt.Now()); err != nil {
+		c.meters.signIn("too-soon")
 		return proven{}, err
 	}
 	u, right, err := c.tryPassword(ctx, name, p)
@@ -109,9 +110,11 @@ func (c *Central) authenticate(ctx context.Context, name string, p Password, fro
 		return proven{}, err
 	}
 	if right {
+		c.meters.signIn("right")
 		c.guesses.forgive(name, from, c.opt.Now())
 		return u, nil
 	}
+	c.meters.signIn("wrong")
 	// A name that is nobody's is not written down: it may be a password in the wrong field.
 	about := "a name that is nobody's"
 	if u.stored != "" {

@@ -75,3 +75,34 @@ func TestPageSaysWhenItIsOutOfDate(t *testing.T) {
 		server.Close()
 	}
 }
+
+// TestSignInAndOutInARealBrowser: under the page's own policies a browser sends the Origin,
+// the cookies and the tokens that forms are held against.
+func TestSignInAndOutInARealBrowser(t *testing.T) {
+	b := browse(t, Options{})
+	addUser(t, b.Central, central.RoleOperator)
+	server := httptest.NewServer(b.h)
+	defer server.Close()
+	tab := browser(t)
+	var wrong, user, after, cookies string
+	fill := func(secret string) chromedp.Action {
+		return chromedp.Tasks{chromedp.WaitVisible("[name=name]", chromedp.ByQuery), chromedp.SendKeys("[name=name]", "operator", chromedp.ByQuery),
+			chromedp.SendKeys("[name=password]", secret+"\r", chromedp.ByQuery)}
+	}
+	var picture []byte
+	err := chromedp.Run(tab, chromedp.Navigate(server.URL+"/?lang=en"), fill("not the password"), chromedp.WaitVisible(".problem", chromedp.ByQuery), chromedp.Text(".problem", &wrong, chromedp.ByQuery),
+		chromedp.FullScreenshot(&picture, 100),
+		fill(password), chromedp.WaitVisible(".user", chromedp.ByQuery), chromedp.Text(".user", &user, chromedp.ByQuery), chromedp.Evaluate("document.cookie", &cookies),
+		chromedp.Click(".bare button", chromedp.ByQuery), chromedp.WaitVisible("[name=password]", chromedp.ByQuery), chromedp.Navigate(server.URL+"/report/sync.json"), chromedp.Location(&after))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if path := os.Getenv("GRATTOIR_SHOTS"); path != "" {
+		if err := os.WriteFile(path+"/sign-in.png", picture, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if wrong == "" || user != "operator (operator)" || cookies != "" || !strings.Contains(after, "/sign-in?next=") {
+		t.Errorf("a wrong password: %q, signed in as %q, cookies that a script sees %q, after the sign-out at %q", wrong, user, cookies, after)
+	}
+}

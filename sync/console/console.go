@@ -61,7 +61,8 @@ type console struct {
 // New gives the pages. They are safe to be served at once to many.
 func New(opt Options) http.Handler { return newConsole(opt, staleAfter) }
 
-func newConsole(opt Options, stale time.Duration) http.Handler {
+// newConsole is New for a page that is out of date after stale, with pages of a test's own.
+func newConsole(opt Options, stale time.Duration, more ...func(*console)) http.Handler {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
@@ -86,6 +87,10 @@ func newConsole(opt Options, stale time.Duration) http.Handler {
 	c.messagePages()
 	c.policyPages()
 	c.publicPages()
+	c.accounts()
+	for _, add := range more {
+		add(c)
+	}
 	return c.guarded(c.mux)
 }
 
@@ -246,20 +251,26 @@ func (c *console) export(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		made, err = c.read(r.Context(), name, q, now)
 	}
-	var text bytes.Buffer
-	if err == nil {
-		err = made.Write(&text, format)
-	}
 	if err != nil {
 		http.Error(w, c.explain(r, err), status(err))
 		return
 	}
-	if r.Method == http.MethodGet && !c.note(w, r, "export", fmt.Sprintf("report %s, %s, %d rows, filter %q", name, format, len(made.Rows), encode(q.of(name), money.French))) {
+	c.give(w, r, made, format, encode(q.of(name), money.French))
+}
+
+// give answers with a report as a file, once the audit has its filter.
+func (c *console) give(w http.ResponseWriter, r *http.Request, made report.Report, format report.Format, filter string) {
+	var text bytes.Buffer
+	if err := made.Write(&text, format); err != nil {
+		http.Error(w, c.explain(r, err), status(err))
+		return
+	}
+	if r.Method == http.MethodGet && !c.note(w, r, "export", fmt.Sprintf("report %s, %s, %d rows, filter %q", made.Name, format, len(made.Rows), filter)) {
 		return
 	}
 	w.Header().Set("Content-Type", map[report.Format]string{report.JSON: "application/json", report.CSV: "text/csv; charset=utf-8; header=present"}[format])
 	if format == report.CSV {
-		w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=\"grattoir-%s-%s.csv\"", name, now.UTC().Format("20060102T150405Z")))
+		w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=\"grattoir-%s-%s.csv\"", made.Name, made.Made.UTC().Format("20060102T150405Z")))
 	}
 	_, _ = w.Write(text.Bytes()) // an error here is the reader's connection
 }

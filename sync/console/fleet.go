@@ -16,6 +16,8 @@ import (
 // fleetPages are the fleet and each terminal's page.
 func (c *console) fleetPages() {
 	c.page("GET /fleet", everybody(), c.showFleet)
+	c.page("GET /fleet.csv", everybody(), c.exportFleet(report.CSV))
+	c.page("GET /fleet.json", everybody(), c.exportFleet(report.JSON))
 	c.page("GET /terminal/{name}", everybody(), c.showTerminal)
 	c.menu("/fleet", everybody(), report.Text{FR: "Terminaux", EN: "Terminals"})
 }
@@ -64,6 +66,7 @@ type fleetView struct {
 	Heads       []head
 	First, Next string
 	Clear       string
+	JSON, CSV   string // all rows of the filter, addresses
 }
 
 func (c *console) showFleet(w http.ResponseWriter, r *http.Request) {
@@ -81,6 +84,8 @@ func (c *console) showFleet(w http.ResponseWriter, r *http.Request) {
 	v.chips()
 	v.heads()
 	v.Clear = v.Link("/fleet")
+	export := v.fleetLink(q)
+	v.JSON, v.CSV = strings.Replace(export, "/fleet", "/fleet.json", 1), strings.Replace(export, "/fleet", "/fleet.csv", 1)
 	first := q
 	if first.After = ""; q.After != "" {
 		v.First = v.fleetLink(first)
@@ -90,6 +95,24 @@ func (c *console) showFleet(w http.ResponseWriter, r *http.Request) {
 		v.Next = v.fleetLink(next)
 	}
 	c.render(w, r, status(err), "fleet.html", v)
+}
+
+// exportFleet gives all rows of the page's filter.
+func (c *console) exportFleet(format report.Format) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), readWithin)
+		defer cancel()
+		q, err := parseFleet(r.URL.RawQuery)
+		var made report.Report
+		if err == nil {
+			made, err = report.FleetReport(ctx, c.db, q, c.opt.Now())
+		}
+		if err != nil {
+			http.Error(w, c.explain(r, err), status(err))
+			return
+		}
+		c.give(w, r, made, format, r.URL.RawQuery)
+	}
 }
 
 // chips are the counts: each leads to its rows, and one that is on leads back.

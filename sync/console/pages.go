@@ -74,15 +74,23 @@ func (c *console) page(pattern string, roles []central.Role, serve http.HandlerF
 // before the act is tried, with its fields but for secrets; an act that is then answered
 // with 400 or more has a second line, NAME-refused.
 func (c *console) act(pattern string, roles []central.Role, name string, serve http.HandlerFunc) {
-	c.mux.HandleFunc(pattern, c.signedIn(roles, func(w http.ResponseWriter, r *http.Request) {
-		by := whoOf(r.Context())
-		if !c.ourForm(w, r, by.token) || !c.note(w, r, name, fieldsOf(r.PostForm)) {
+	c.form(pattern, roles, func(w http.ResponseWriter, r *http.Request) {
+		if !c.note(w, r, name, fieldsOf(r.PostForm)) {
 			return
 		}
 		done := &answered{ResponseWriter: w}
 		serve(done, r)
 		if done.code >= http.StatusBadRequest {
 			c.note(nil, r, name+"-refused", http.StatusText(done.code))
+		}
+	})
+}
+
+// form is act for what writes the audit itself, in the transaction of what it does.
+func (c *console) form(pattern string, roles []central.Role, serve http.HandlerFunc) {
+	c.mux.HandleFunc(pattern, c.signedIn(roles, func(w http.ResponseWriter, r *http.Request) {
+		if c.ourForm(w, r, whoOf(r.Context()).token) {
+			serve(w, r)
 		}
 	}))
 }
@@ -134,7 +142,11 @@ func (c *console) signedIn(roles []central.Role, serve http.HandlerFunc) http.Ha
 		switch {
 		case errors.Is(err, central.ErrNoSession):
 			if r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") {
-				http.Redirect(w, r, address("/sign-in", url.Values{"next": {r.URL.RequestURI()}}.Encode()), http.StatusSeeOther)
+				to := url.Values{"next": {r.URL.RequestURI()}}
+				if languageOf(r) == money.English {
+					to.Set("lang", string(money.English))
+				}
+				http.Redirect(w, r, address("/sign-in", to.Encode()), http.StatusSeeOther)
 				return
 			}
 			http.Error(w, "Sign in first, at /sign-in.", http.StatusUnauthorized)
@@ -224,14 +236,17 @@ func (c *console) wordsOf(r *http.Request) words { return wordsIn(languageOf(r))
 func (c *console) frame(r *http.Request, title report.Text, now time.Time) frame {
 	lang := languageOf(r)
 	by := whoOf(r.Context())
-	other, query := r.URL.Query(), ""
+	here, other, query := r.URL.Path, r.URL.Query(), ""
+	if r.Method == http.MethodPost && by.Name != "" { // the answer to a form is no page to come back to
+		here, other = "/", url.Values{}
+	}
 	if lang == money.English {
 		other.Del("lang")
 		query = "lang=en"
 	} else {
 		other.Set("lang", string(money.English))
 	}
-	f := frame{W: wordsIn(lang), Title: title.In(lang), User: by.Name, Role: string(by.Role), Lang: query, lang: lang, Other: address(r.URL.Path, other.Encode()),
+	f := frame{W: wordsIn(lang), Title: title.In(lang), User: by.Name, Role: string(by.Role), Lang: query, lang: lang, Other: address(here, other.Encode()),
 		Made: now.UTC().Format(time.RFC3339), MadeAt: now.In(c.opt.Zone).Format("15:04:05"), Stale: c.stale.Milliseconds()}
 	if by.token != "" {
 		f.CSRF = csrfOf(by.token)

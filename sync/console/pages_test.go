@@ -330,6 +330,10 @@ func TestFleetPageCountsAreItsRows(t *testing.T) {
 				next = html.UnescapeString(m[1])
 			}
 		}
+		csv := get(t, h, strings.Replace(html.UnescapeString(path), "/fleet", "/fleet.csv", 1), 200)
+		if lines := strings.Count(csv, "\r\n"); lines != len(seen)+1 {
+			t.Errorf("%s: %d lines of CSV for %d rows", path, lines, len(seen))
+		}
 		if fmt.Sprint(len(seen)) != n {
 			t.Errorf("%s counts %s and has %d rows", path, n, len(seen))
 		}

@@ -114,6 +114,73 @@ func Fleet(ctx context.Context, db *sql.DB, q FleetQuery, now time.Time) (FleetP
 	return p, nil
 }
 
+// FleetReport is all that a query chooses, in its order and from one state of the store, as a
+// report to be written: the same rows as the pages, all of them.
+func FleetReport(ctx context.Context, db *sql.DB, q FleetQuery, now time.Time) (Report, error) {
+	q.After, q.Limit = "", maxFleetPage
+	f, err := q.prepare(now)
+	if err != nil {
+		return Report{}, err
+	}
+	r := Report{Name: "fleet", Title: Text{"Terminaux", "Terminals"}, Filter: Filter{Region: q.Region}, Made: now, Zone: Paris(), Columns: fleetColumns()}
+	err = reading(ctx, db, func(tx *sql.Tx) error {
+		var p FleetPage
+		if err := tx.QueryRowContext(ctx, "SELECT coalesce(max(version), 0) FROM snapshots").Scan(&p.Snapshot); err != nil {
+			return err
+		}
+		for {
+			p.Rows, p.Next = nil, ""
+			if err := f.rows(ctx, tx, &p); err != nil {
+				return err
+			}
+			for _, row := range p.Rows {
+				if err := r.add(row.values(now)...); err != nil {
+					return err
+				}
+			}
+			if f.After = p.Next; f.After == "" {
+				return nil
+			}
+		}
+	})
+	if err != nil {
+		return Report{}, fmt.Errorf("fleet: %w", err)
+	}
+	return r, nil
+}
+
+func fleetColumns() []Column {
+	return []Column{
+		{Key: "state", Kind: KindText, Title: Text{"état", "state"}},
+		{Key: "terminal", Kind: KindText, Title: Text{"terminal", "terminal"}},
+		{Key: "shop", Kind: KindText, Title: Text{"point de vente", "shop"}},
+		{Key: "region", Kind: KindText, Title: Text{"région", "region"}},
+		{Key: "contact", Kind: KindTime, Title: Text{"dernier contact", "last contact"}},
+		{Key: "contact_age", Kind: KindDuration, Title: Text{"âge du contact", "contact age"}},
+		{Key: "unsent", Kind: KindInt, Title: Text{"écritures non transmises (dites)", "unsent entries (as told)"}},
+		{Key: "snapshot", Kind: KindInt, Title: Text{"publication", "snapshot"}},
+		{Key: "snapshot_behind", Kind: KindInt, Title: Text{"publications de retard", "snapshots behind"}},
+		{Key: "data_lag", Kind: KindDuration, Title: Text{"retard des données", "data lag"}},
+		{Key: "program", Kind: KindText, Title: Text{"programme", "program"}},
+		{Key: "faults", Kind: KindText, Title: Text{"pannes", "faults"}},
+		{Key: "open_conflicts", Kind: KindInt, Title: Text{"conflits ouverts", "open conflicts"}},
+		{Key: "stopped", Kind: KindText, Title: Text{"arrêt des paiements", "payments stopped"}},
+	}
+}
+
+// values are a row in the order of fleetColumns.
+func (r FleetRow) values(now time.Time) []Value {
+	contact, age := unknown(KindTime), unknown(KindDuration)
+	if !r.Contact.IsZero() {
+		contact, age = timeValue(r.Contact), durationValue(now.Sub(r.Contact))
+	}
+	unsent, snapshot, behind, lag, faults := unknown(KindInt), unknown(KindInt), unknown(KindInt), unknown(KindDuration), unknown(KindText)
+	if r.Told {
+		unsent, snapshot, behind, lag, faults = intValue(r.Unsent), intValue(r.Snapshot), intValue(r.Behind), durationValue(r.Lag), textValue(strings.Join(r.Faults, " "))
+	}
+	return []Value{textValue(r.State), textValue(r.Name), textValue(r.Shop), knownText(r.Region), contact, age, unsent, snapshot, behind, lag, knownText(r.Program), faults, intValue(r.Conflicts), textValue(r.Stopped)}
+}
+
 // fleetReading is a query that was looked over.
 type fleetReading struct {
 	FleetQuery

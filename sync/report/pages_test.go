@@ -86,6 +86,9 @@ func testFleetCounts(t *testing.T, s *store, whole Report) {
 				t.Errorf("%s: %d, in the sync report %d", part.Key, part.Count, whole.Parts[i].Count)
 			}
 		}
+		if r, err := FleetReport(t.Context(), s.read, q, fleetNow); err != nil || len(r.Rows) != p.All {
+			t.Errorf("%+v: %d rows as a report, %d in all: %v", q, len(r.Rows), p.All, err)
+		}
 		if n := len(allPages(t, s, q)); sum != p.All || n != p.All || sum == 0 {
 			t.Errorf("%+v: states add up to %d, %d in all, %d rows", q, sum, p.All, n)
 		}
