@@ -56,6 +56,7 @@ func (c *Central) upload(ctx context.Context, who caller, u wire.Upload) (wire.U
 	a := wire.UploadAnswer{Protocol: wire.Protocol}
 	var refused *wire.Error
 	var newest int64
+	var stored int
 	var paid map[packKey]bool
 	err = c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 		in := intake{c: c, tx: tx, who: who, now: c.now(), epoch: u.Epoch, rights: map[packKey]right{}, paid: map[packKey]bool{}}
@@ -65,7 +66,7 @@ func (c *Central) upload(ctx context.Context, who caller, u wire.Upload) (wire.U
 		if err := in.store(ctx, lines); err != nil {
 			return err
 		}
-		newest, paid = in.newest, in.paid
+		newest, stored, paid = in.newest, in.stored, in.paid
 		a.Acked, a.Exceptions, err = in.answer(ctx, u)
 		return err
 	})
@@ -77,6 +78,10 @@ func (c *Central) upload(ctx context.Context, who caller, u wire.Upload) (wire.U
 		return wire.UploadAnswer{}, refused
 	}
 	c.committed()
+	c.meters.entries.Add(stored)
+	if stored > 0 {
+		c.meters.conflicts.Add(len(a.Exceptions))
+	}
 	c.touch(paid)
 	c.feed.added(newest)
 	return a, nil
@@ -186,6 +191,7 @@ type intake struct {
 	fresh  bool          // nothing came since the terminal was enrolled
 	agreed bool          // a person has agreed to a new epoch, of which nothing came yet
 	newest int64         // last feed item added
+	stored int           // entries that were not here
 	rights map[packKey]right
 	paid   map[packKey]bool // packs of the claims that were credited
 }
@@ -271,6 +277,7 @@ func (in *intake) freeze(ctx context.Context, seq int64, strays []line) (*wire.E
 // store appends the lines that are not held yet, and judges them.
 func (in *intake) store(ctx context.Context, lines []line) error {
 	fresh := lines[min(int64(len(lines)), max(0, in.acked.Seq-lines[0].seq+1)):]
+	in.stored = len(fresh)
 	for run := range slices.Chunk(fresh, entriesAtOnce) {
 		if err := in.keep(ctx, run); err != nil {
 			return err

@@ -190,7 +190,7 @@ const (
 	feedItems       counter = "feed"
 	snapshotsIssued counter = "snapshots" // held by every act that changes what a snapshot lists
 	identityAsked   counter = "identity_requests"
-	identityActs    counter = "identity_audit"
+	auditLines      counter = "identity_audit"
 	messagesSent    counter = "messages"
 	revoked         counter = "revocations"
 	settlementsMade counter = "settlements"
