@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"slices"
 
+	"grattoir/sync/wire"
 	"grattoir/validate"
 	"grattoir/validate/policy"
 )
@@ -111,7 +112,11 @@ func (r *Report) readDoubts(ctx context.Context, tx *sql.Tx, blocks map[validate
 	paid := map[validate.BlockID]map[string]int64{}
 	var c conditions
 	c.ofBlocks(r.Filter, "block_id")
-	err = each(ctx, tx, "SELECT block_id, terminal, count(*) FROM claims"+c.where()+" GROUP BY block_id, terminal", c.args, func(rows *sql.Rows) error {
+	// All terminals are late at night, and by day a few: only theirs are counted.
+	late := c
+	late.text = append(slices.Clone(c.text), "terminal IN (SELECT name FROM terminals WHERE contact <> '' AND (unsent > 0 OR contact <= "+late.arg(wire.FormatTime(r.Made.Add(-ContactWithin)))+
+		" OR contact >= "+late.arg(wire.FormatTime(r.Made.Add(ContactWithin)))+"))")
+	err = each(ctx, tx, "SELECT block_id, terminal, count(*) FROM claims"+late.where()+" GROUP BY block_id, terminal", late.args, func(rows *sql.Rows) error {
 		var raw []byte
 		var terminal string
 		var n int64
