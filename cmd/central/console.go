@@ -4,12 +4,19 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"time"
 
 	"grattoir/sync/central"
 	"grattoir/sync/console"
 )
 
-// consoleHandler gives the dashboard's pages over central's store.
-func consoleHandler(c *central.Central) http.Handler {
-	return console.New(console.Options{DB: c.Reader(), Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+// consoleHandler gives the console's pages over an open central. Secure tells that they are
+// served over TLS.
+func consoleHandler(c *central.Central, secure bool) http.Handler {
+	return console.New(console.Options{Central: c, TLS: secure, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+}
+
+// metricsHandler gives /metrics over an open central.
+func metricsHandler(c *central.Central, log *slog.Logger) http.Handler {
+	return console.Metrics(c, time.Now, log)
 }

@@ -19,7 +19,7 @@ import (
 )
 
 func identityCommand() *cobra.Command {
-	return cli.Group("identity", "Read whom a prize was paid to: one person asks, another opens", identityAskCommand(), identityShowCommand(),
+	return cli.Group("identity", "Read whom a prize was paid to: one person asks, another agrees, the first reads", identityAskCommand(), identityAgreeCommand(), identityShowCommand(),
 		identityListCommand(), identityAuditCommand(), identityEraseCommand())
 }
 
@@ -30,22 +30,23 @@ func identityAskCommand() *cobra.Command {
 		Use:   "ask CLAIM | TERMINAL NUMBER --operator NAME --reason TEXT",
 		Short: "Ask to read whom a payment was made to",
 		Long: `Ask to read the identity that was recorded for a payment: by its claim's id, or by its terminal
-and the ledger number on its slip. The request and its reason stand in the register's audit. Somebody
-else opens it within 7 days with central identity show.`,
+and the ledger number on its slip. The request and its reason stand in the audit. Another user of the role
+security agrees within an hour with central identity agree, or in the console. The operator's password is asked for, or is a line of
+standard input.`,
 		Example: `  central identity ask shop-0042 1-000017 --operator claire --reason "judicial request 2026/114"`,
 		Args:    cli.Args(cobra.RangeArgs(1, 2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if operator == "" || reason == "" {
 				return cli.Usagef("--operator and --reason are needed: the audit says who asked, and why")
 			}
-			return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
+			return f.actAs(cmd, operator, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
 				claim, err := claimNamed(ctx, c, args)
 				if err != nil {
 					return nil, nil, err
 				}
 				q, err := c.AskIdentity(ctx, claim, operator, reason)
 				return q, func(w io.Writer) error {
-					_, err := fmt.Fprintf(w, "request %d: somebody other than %s opens it until %s:\n  central identity show %d --operator NAME --key REGISTER.key\n", q.Number, q.Operator, when(q.Expires), q.Number)
+					_, err := fmt.Fprintf(w, "request %d: somebody other than %s agrees to it until %s:\n  central identity agree %d --operator NAME\n", q.Number, q.Operator, when(q.Expires), q.Number)
 					return err
 				}, err
 			})
@@ -53,6 +54,54 @@ else opens it within 7 days with central identity show.`,
 	}
 	cmd.Flags().StringVar(&operator, "operator", "", "`name` of who asks")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, in `words` that the audit keeps")
+	f.flags(cmd)
+	return cmd
+}
+
+// actAs is act for one user, who shows a password first: only the two persons themselves can
+// look at an identity, whoever has central's machine.
+func (f *folder) actAs(cmd *cobra.Command, operator string, do func(context.Context, *central.Central) (any, func(io.Writer) error, error)) error {
+	text, err := askPassword(cmd, "Password of "+operator)
+	if err != nil {
+		return err
+	}
+	return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
+		if _, err := c.Authenticate(ctx, operator, central.TypedPassword(text)); err != nil {
+			return nil, nil, cli.Exit(cli.Refused, fmt.Errorf("%.32q: %w", operator, err))
+		}
+		return do(ctx, c)
+	})
+}
+
+type identityAgreeAnswer struct {
+	Request int64  `json:"request"`
+	Agreed  string `json:"agreed_by"`
+}
+
+func identityAgreeCommand() *cobra.Command {
+	var f folder
+	var operator string
+	cmd := &cobra.Command{
+		Use:   "agree REQUEST --operator NAME",
+		Short: "Agree that somebody else reads what was asked for",
+		Long: `Agree to a request of another user: that one may read the identity once, within an hour. central identity
+list shows the requests and their reasons. The password is asked for, or is a line of standard input.`,
+		Example: `  central identity agree 3 --operator denis`,
+		Args:    cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			number, err := strconv.ParseInt(args[0], 10, 64)
+			if err != nil || number < 1 || operator == "" {
+				return cli.Usagef("want the request's number and --operator")
+			}
+			return f.actAs(cmd, operator, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
+				return identityAgreeAnswer{number, operator}, func(w io.Writer) error {
+					_, err := fmt.Fprintf(w, "request %d: whoever asked may read it once, within an hour:\n  central identity show %d --operator NAME --key REGISTER.key\n", number, number)
+					return err
+				}, c.AgreeIdentity(ctx, number, operator)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&operator, "operator", "", "`name` of who agrees, another than who asked")
 	f.flags(cmd)
 	return cmd
 }
@@ -74,11 +123,11 @@ func identityShowCommand() *cobra.Command {
 	var operator, key string
 	cmd := &cobra.Command{
 		Use:   "show REQUEST --operator NAME --key FILE",
-		Short: "Open what somebody else asked for, with the register's private key",
-		Long: `Open the identity that somebody else asked for. It is opened once; the audit says so before anything
-is shown. The key is the private half of the register key (central key new --register): keep it off this
-machine, where neither of the two persons reaches it alone. Names are taken as they are given.`,
-		Example: `  central identity show 3 --operator denis --key /media/usb/register.key`,
+		Short: "Read what you asked for and somebody else agreed to, with the register's private key",
+		Long: `Read the identity that the same user asked for and another agreed to, within an hour. It is opened once; the
+audit says so before anything is shown. The key is the private half of the register key (central key new --register): keep it off
+this machine, where neither of the two persons reaches it alone. The password is asked for, or is a line of standard input.`,
+		Example: `  central identity show 3 --operator claire --key /media/usb/register.key`,
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			number, err := strconv.ParseInt(args[0], 10, 64)
@@ -90,7 +139,7 @@ machine, where neither of the two persons reaches it alone. Names are taken as t
 				return err
 			}
 			var unopened error // what hides nothing of the rest
-			err = f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
+			err = f.actAs(cmd, operator, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
 				list, err := c.OpenIdentity(ctx, number, operator, secret)
 				if len(list) > 0 {
 					unopened, err = err, nil
@@ -103,7 +152,7 @@ machine, where neither of the two persons reaches it alone. Names are taken as t
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&operator, "operator", "", "`name` of who opens it, another than who asked")
+	cmd.Flags().StringVar(&operator, "operator", "", "`name` of who asked for it")
 	cmd.Flags().StringVar(&key, "key", "", "the register's private key, a `file`")
 	f.flags(cmd)
 	return cmd
@@ -154,7 +203,7 @@ func identityListCommand() *cobra.Command {
 	var f folder
 	cmd := &cobra.Command{
 		Use:     "list",
-		Short:   "List who asked for what, and who opened it",
+		Short:   "List who asked for what, who agreed, and what was opened",
 		Example: `  central identity list`,
 		Args:    cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -163,9 +212,9 @@ func identityListCommand() *cobra.Command {
 				return list, func(w io.Writer) error {
 					var rows [][]string
 					for _, q := range list {
-						rows = append(rows, []string{fmt.Sprint(q.Number), q.Claim, printable(q.Operator), when(q.Asked), orDash(printable(q.OpenedBy)), when(q.Opened), fmt.Sprint(q.Records), printable(q.Reason)})
+						rows = append(rows, []string{fmt.Sprint(q.Number), q.Claim, printable(q.Operator), when(q.Asked), orDash(printable(q.AgreedBy)), when(q.Opened), fmt.Sprint(q.Records), printable(q.Reason)})
 					}
-					return table(w, "REQUEST CLAIM ASKED-BY ASKED OPENED-BY OPENED RECORDS REASON", rows)
+					return table(w, "REQUEST CLAIM ASKED-BY ASKED AGREED-BY OPENED RECORDS REASON", rows)
 				}, err
 			})
 		},
@@ -175,24 +224,29 @@ func identityListCommand() *cobra.Command {
 }
 
 type identityAuditAnswer struct {
-	Lines int                   `json:"lines"`
-	Head  string                `json:"head"` // hash of the newest line
-	Acts  []central.IdentityAct `json:"acts"`
+	central.AuditHead
+	Acts []central.AuditLine `json:"acts"`
 }
 
 func identityAuditCommand() *cobra.Command {
 	var f folder
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Print the register's audit, after its chain was verified",
-		Long: `Print every act upon the register and the hash of the newest line. Note that hash elsewhere: it shows
+		Short: "Print the audit's lines of the register, after its chain was verified",
+		Long: `Print every act upon the register, and how many lines the whole audit has with the hash of the newest. Note that hash elsewhere: it shows
 later that nothing was cut off. A line that was changed or removed is an error.`,
 		Example: `  central identity audit --json`,
 		Args:    cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
-				acts, head, err := c.IdentityAudit(ctx)
-				return identityAuditAnswer{len(acts), head, acts}, func(w io.Writer) error {
+				acts := []central.AuditLine{}
+				head, err := c.Audit(ctx, func(a central.AuditLine) error {
+					if central.OfIdentities(a.Act) {
+						acts = append(acts, a)
+					}
+					return nil
+				})
+				return identityAuditAnswer{head, acts}, func(w io.Writer) error {
 					var rows [][]string
 					for _, a := range acts {
 						rows = append(rows, []string{fmt.Sprint(a.Seq), a.Time, a.Act, printable(a.Operator), printable(a.About)})
@@ -200,7 +254,7 @@ later that nothing was cut off. A line that was changed or removed is an error.`
 					if err := table(w, "LINE TIME ACT OPERATOR ABOUT", rows); err != nil {
 						return err
 					}
-					_, err := fmt.Fprintf(w, "%d lines, head %s\n", len(acts), head)
+					_, err := fmt.Fprintf(w, "%d lines in all, head %s\n", head.Lines, head.Head)
 					return err
 				}, err
 			})

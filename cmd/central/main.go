@@ -17,5 +17,5 @@ func command() *cobra.Command {
 	block.AddCommand(blockPublishCommand(), blockPepperCommand())
 	return cli.Group("central", "Operations of the lottery: games, keys, blocks, terminals", gameCommand(), keyCommand(), block, policyCommand(),
 		serveCommand(), stickCommand(), terminalCommand(), packCommand(), reversalCommand(), conflictCommand(), messageCommand(), identityCommand(), reportCommand(), settlementCommand(),
-		backupCommand(), restoreCommand(), claimsCommand(), caCommand(), catalogueCommand(), softwareCommand())
+		backupCommand(), restoreCommand(), userCommand(), auditCommand(), claimsCommand(), caCommand(), catalogueCommand(), softwareCommand())
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -26,11 +27,14 @@ const drain = 10 * time.Second
 
 // serving is what central serve is told, by file or flags.
 type serving struct {
-	Data      string   `toml:"data"`     // folder of keys and blocks, and of central.db
-	Database  string   `toml:"database"` // SQLite file or postgres:// URL; "" is the one noted in the folder, or central.db there
-	Listen    string   `toml:"listen"`   // of the terminals' API, host:port
-	Console   string   `toml:"console"`  // of the dashboard, host:port, loopback only
-	Names     []string `toml:"names"`    // hosts and addresses of the server's certificate
+	Data      string   `toml:"data"`         // folder of keys and blocks, and of central.db
+	Database  string   `toml:"database"`     // SQLite file or postgres:// URL; "" is the one noted in the folder, or central.db there
+	Listen    string   `toml:"listen"`       // of the terminals' API, host:port
+	Console   string   `toml:"console"`      // of the console, host:port; with no certificate loopback only
+	Cert      string   `toml:"console_cert"` // PEM files of the console's certificate, with those above it, and of its key
+	Key       string   `toml:"console_key"`
+	Metrics   string   `toml:"metrics"` // of /metrics, host:port, loopback only; "" is none
+	Names     []string `toml:"names"`   // hosts and addresses of the server's certificate
 	Allowance struct {
 		Claims int64 `toml:"claims"`
 		Money  int64 `toml:"money_minor"`
@@ -93,6 +97,7 @@ database; nothing that was acknowledged is ever lost.`,
 		Example: `  central serve
   central serve --data /srv/central --listen 0.0.0.0:8443 --name central.example.org
   central serve --data /srv/central --database 'postgres://central@/grattoir?host=/run/postgresql'
+  central serve --console 10.0.0.4:443 --console-cert console.pem --console-key console.key --metrics 127.0.0.1:9188
   central serve --config /etc/grattoir/central.toml`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -105,7 +110,7 @@ database; nothing that was acknowledged is ever lost.`,
 			if err := s.check(); err != nil {
 				return err
 			}
-			return serve(cmd.Context(), s, asJSON, cmd.OutOrStdout(), consoleHandler)
+			return serve(cmd.Context(), s, asJSON, cmd.OutOrStdout())
 		},
 	}
 	d := defaultServing()
@@ -113,7 +118,10 @@ database; nothing that was acknowledged is ever lost.`,
 	cmd.Flags().StringVar(&flags.Data, "data", d.Data, "`folder` of keys, blocks and database")
 	cmd.Flags().StringVar(&flags.Database, "database", "", "SQLite `file` or postgres://user@host/name of a new folder's tables; noted there")
 	cmd.Flags().StringVar(&flags.Listen, "listen", d.Listen, "`host:port` of the terminals' API")
-	cmd.Flags().StringVar(&flags.Console, "console", d.Console, "`host:port` of the dashboard, loopback only")
+	cmd.Flags().StringVar(&flags.Console, "console", d.Console, "`host:port` of the console; other than loopback with --console-cert only")
+	cmd.Flags().StringVar(&flags.Cert, "console-cert", "", "PEM `file` of the console's certificate, those above it behind it")
+	cmd.Flags().StringVar(&flags.Key, "console-key", "", "PEM `file` of that certificate's private key")
+	cmd.Flags().StringVar(&flags.Metrics, "metrics", "", "`host:port` of /metrics for Prometheus, loopback only; none without it")
 	cmd.Flags().StringArrayVar(&flags.Names, "name", nil, "`host` or address that terminals reach it by, for its certificate; may be repeated")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the addresses as one JSON object")
 	return cmd
@@ -130,8 +138,10 @@ func loadServing(path string, s *serving) error {
 	if !filepath.IsAbs(s.Data) {
 		s.Data = filepath.Join(filepath.Dir(path), s.Data)
 	}
-	if s.Database != "" && !strings.Contains(s.Database, "://") && !filepath.IsAbs(s.Database) {
-		s.Database = filepath.Join(filepath.Dir(path), s.Database)
+	for _, file := range []*string{&s.Database, &s.Cert, &s.Key} {
+		if *file != "" && !strings.Contains(*file, "://") && !filepath.IsAbs(*file) {
+			*file = filepath.Join(filepath.Dir(path), *file)
+		}
 	}
 	return nil
 }
@@ -139,6 +149,7 @@ func loadServing(path string, s *serving) error {
 func (s *serving) override(cmd *cobra.Command, flags serving) {
 	for name, f := range map[string]struct{ from, to *string }{
 		"data": {&flags.Data, &s.Data}, "database": {&flags.Database, &s.Database}, "listen": {&flags.Listen, &s.Listen}, "console": {&flags.Console, &s.Console},
+		"console-cert": {&flags.Cert, &s.Cert}, "console-key": {&flags.Key, &s.Key}, "metrics": {&flags.Metrics, &s.Metrics},
 	} {
 		if cmd.Flags().Changed(name) {
 			*f.to = *f.from
@@ -159,26 +170,50 @@ func (s *serving) check() error {
 	if err := s.Settlement.rules().Check(); err != nil {
 		return cli.Usagef("%w", err)
 	}
-	host, _, err := net.SplitHostPort(s.Console)
+	return s.checkPages()
+}
+
+// checkPages keeps passwords and numbers off a network that can read them.
+func (s *serving) checkPages() error {
+	here, err := onLoopback("--console", s.Console)
+	switch {
+	case err != nil:
+		return err
+	case (s.Cert == "") != (s.Key == ""):
+		return cli.Usagef("--console-cert and --console-key belong together: name both files, or neither")
+	case !here && s.Cert == "":
+		return cli.Usagef("--console %.60q: without TLS the console is served on loopback only, like 127.0.0.1:8088: name a certificate with --console-cert and --console-key", s.Console)
+	}
+	if s.Metrics == "" {
+		return nil
+	}
+	if here, err = onLoopback("--metrics", s.Metrics); err == nil && !here {
+		err = cli.Usagef("--metrics %.60q: they are served on loopback only, like 127.0.0.1:9188: Prometheus runs beside central, or comes through a tunnel", s.Metrics)
+	}
+	return err
+}
+
+// onLoopback tells whether an address is this machine's alone.
+func onLoopback(flag, hostPort string) (bool, error) {
+	host, _, err := net.SplitHostPort(hostPort)
 	if err != nil {
-		return cli.Usagef("--console %.60q: want host:port, like 127.0.0.1:8088", s.Console)
+		return false, cli.Usagef("%s %.60q: want host:port, like 127.0.0.1:8088", flag, hostPort)
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return cli.Usagef("--console %.60q: the dashboard is served on loopback only, like 127.0.0.1:8088", s.Console)
-	}
-	return nil
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback(), nil
 }
 
 // listening is where it serves.
 type listening struct {
 	API     string `json:"api"`
 	Console string `json:"console"`
+	Metrics string `json:"metrics,omitempty"`
 	Data    string `json:"data"`
 }
 
-// serve runs until ctx ends: listeners first, so that what is printed is true; then the
-// order of the end is listeners, long polls, requests under way, database.
-func serve(ctx context.Context, s serving, asJSON bool, out io.Writer, console func(*central.Central) http.Handler) (err error) {
+// serve runs until ctx ends; then the order of the end is listeners, long polls, requests
+// under way, database.
+func serve(ctx context.Context, s serving, asJSON bool, out io.Writer) (err error) {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	c, err := central.Open(ctx, central.Options{Dir: s.Data, Database: s.Database, Hosts: s.Names, Log: log,
 		AllowanceClaims: s.Allowance.Claims, AllowanceMinor: s.Allowance.Money, BookedRiskMinor: s.BookedRiskMinor,
@@ -200,21 +235,72 @@ func serve(ctx context.Context, s serving, asJSON bool, out io.Writer, console f
 	api := newServer(c.API(), log)
 	api.TLSConfig = c.TLSConfig()
 	api.RegisterOnShutdown(c.EndPolls)
-	ln, err := net.Listen("tcp", s.Listen)
-	if err != nil {
-		return fmt.Errorf("%w: name another address with --listen", err)
+	pages := newServer(consoleHandler(c, s.Cert != ""), log)
+	if pages.TLSConfig, err = s.consoleTLS(); err != nil {
+		return err
 	}
-	pageLn, err := net.Listen("tcp", s.Console)
-	if err != nil {
-		return errors.Join(fmt.Errorf("%w: name another address with --console", err), ln.Close())
+	list := []listener{{server: api, flag: "--listen", address: s.Listen}, {server: pages, flag: "--console", address: s.Console}}
+	if s.Metrics != "" {
+		list = append(list, listener{server: newServer(metricsHandler(c, log), log), flag: "--metrics", address: s.Metrics})
 	}
-	where := listening{API: "https://" + ln.Addr().String(), Console: "http://" + pageLn.Addr().String(), Data: s.Data}
-	pages := newServer(console(c), log)
-	ended := make(chan error, 2)
-	go func() { ended <- pages.Serve(pageLn) }()
-	go func() { ended <- api.ServeTLS(ln, "", "") }()
-	servers := []*http.Server{api, pages}
-	if err := where.print(out, asJSON); err != nil {
+	return serveAll(ctx, list, log, func(urls []string) error {
+		where := listening{API: urls[0], Console: urls[1], Data: s.Data}
+		if len(urls) > 2 {
+			where.Metrics = urls[2] + "/metrics"
+		}
+		return where.print(out, asJSON)
+	})
+}
+
+// consoleTLS is nil where the console is served without.
+func (s *serving) consoleTLS() (*tls.Config, error) {
+	if s.Cert == "" {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(s.Cert, s.Key)
+	if err != nil {
+		return nil, fmt.Errorf("--console-cert %s, --console-key %s: %w", s.Cert, s.Key, err)
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"}}, nil
+}
+
+// listener is one of the servers with where it listens.
+type listener struct {
+	server        *http.Server // over TLS where it has a TLSConfig
+	flag, address string
+	ln            net.Listener
+}
+
+// serveAll runs servers until ctx ends: listeners first, so that what is printed is true.
+func serveAll(ctx context.Context, list []listener, log *slog.Logger, print func(urls []string) error) (err error) {
+	var urls []string
+	var servers []*http.Server
+	for i := range list {
+		l := &list[i]
+		if l.ln, err = net.Listen("tcp", l.address); err != nil {
+			err = fmt.Errorf("%w: name another address with %s", err, l.flag)
+			for _, open := range list[:i] {
+				err = errors.Join(err, open.ln.Close())
+			}
+			return err
+		}
+		scheme := "http://"
+		if l.server.TLSConfig != nil {
+			scheme = "https://"
+		}
+		urls, servers = append(urls, scheme+l.ln.Addr().String()), append(servers, l.server)
+	}
+	ended := make(chan error, len(list))
+	for _, l := range list {
+		go func() {
+			if l.server.TLSConfig != nil {
+				ended <- l.server.ServeTLS(l.ln, "", "")
+				return
+			}
+			ended <- l.server.Serve(l.ln)
+		}()
+	}
+	if err := print(urls); err != nil {
 		return errors.Join(err, shutdown(servers))
 	}
 	select {
@@ -275,5 +361,8 @@ func (l listening) print(out io.Writer, asJSON bool) error {
 		return cli.JSON(out, l)
 	}
 	_, err := fmt.Fprintf(out, "terminals: %s\nconsole:   %s\ndata:      %s\n", l.API, l.Console, l.Data)
+	if err == nil && l.Metrics != "" {
+		_, err = fmt.Fprintf(out, "metrics:   %s\n", l.Metrics)
+	}
 	return err
 }

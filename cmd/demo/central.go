@@ -22,6 +22,9 @@ func (d *demo) openOperations(ctx context.Context) (*counter.Central, error) {
 	if err := o.Start(ctx); err != nil {
 		return o, err
 	}
+	if err := d.addUser(ctx); err != nil {
+		return o, err
+	}
 	if err := d.program(ctx, "central", "block", "publish", d.path("bingo-1.manifest"), "--key", d.path("keys/demo-lottery.pub"), "--trust", "--data", d.path("central")); err != nil {
 		return o, err
 	}
@@ -32,6 +35,25 @@ func (d *demo) openOperations(ctx context.Context) (*counter.Central, error) {
 		return o, err
 	}
 	return o, d.program(ctx, "terminalctl", "enrol", added.Code, "--central", o.URL(), "--data", d.path("data"))
+}
+
+// Who signs in at the demonstration's console, which is on loopback and has nothing but
+// simulated numbers.
+const (
+	demoUser     = "demo"
+	demoPassword = "grattoir-demonstration"
+)
+
+// addUser makes the console's user.
+func (d *demo) addUser(ctx context.Context) error {
+	args := []string{"user", "add", demoUser, "--role", "operator", "--data", d.path("central")}
+	say("$ central %s\n", strings.Join(d.short(args), " "))
+	cmd := exec.CommandContext(ctx, filepath.Join(d.bin, "central"), args...)
+	cmd.Stdin = strings.NewReader(demoPassword + "\n")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("central user add: %w\n%s", err, text)
+	}
+	return nil
 }
 
 // ask runs a program and reads its JSON.

@@ -19,7 +19,7 @@ import (
 
 const serveHelp = `
 The counter's page: %s   (player: %splayer)
-Central's console:  %s
+Central's console:  %s   (%s, password %s)
 Type a line here and press Enter; a ticket goes under the simulated scanner:
   win, 30, 50, 100, 200      a ticket that wins 20 euros, or as much
   lose, forged, misread      the others
@@ -40,7 +40,7 @@ type visitor struct {
 // serve leaves the counter to the visitor until Ctrl-C.
 func (d *demo) serve(ctx context.Context, c *desk, o *counter.Central, list *tickets) error {
 	chapter("Your turn (what the clerk reads is French; the page has an English button)")
-	say(serveHelp, c.Page, c.Page, "http://"+o.Console+"/")
+	say(serveHelp, c.Page, c.Page, "http://"+o.Console+"/", demoUser, demoPassword)
 	slips, stop := context.WithCancel(ctx)
 	defer stop()
 	go d.showSlips(slips, c)

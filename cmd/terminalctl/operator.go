@@ -448,54 +448,10 @@ func (p *pinSource) load() error {
 	return nil
 }
 
-// ask reads a line from the terminal without showing it. The terminal goes dark before
-// it asks, so that nobody types too soon, and shows again what is typed whatever ends the
-// command.
 func (p *pinSource) ask(what string) (string, error) {
-	fd := int(os.Stdin.Fd())
-	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)
-	if err != nil {
-		return "", cli.Usagef("standard input is no terminal to type a PIN on: use --pin-file FILE, or --pin-file - for standard input")
+	text, err := cli.AskHidden(p.cmd.Context(), p.cmd.ErrOrStderr(), what)
+	if errors.Is(err, cli.ErrNoTerminal) {
+		return "", cli.Usagef("%w to type a PIN on: use --pin-file FILE, or --pin-file - for standard input", err)
 	}
-	dark := *before
-	dark.Lflag &^= unix.ECHO
-	dark.Lflag |= unix.ICANON | unix.ISIG
-	dark.Iflag |= unix.ICRNL
-	if err := unix.IoctlSetTermios(fd, unix.TCSETS, &dark); err != nil {
-		return "", err
-	}
-	defer func() { _ = unix.IoctlSetTermios(fd, unix.TCSETS, before) }()
-	fmt.Fprintf(p.cmd.ErrOrStderr(), "%s: ", what)
-	defer fmt.Fprintln(p.cmd.ErrOrStderr())
-	type answer struct {
-		text []byte
-		err  error
-	}
-	typed := make(chan answer, 1)
-	go func() { // it changes no setting of the terminal: one that did might do it after the end
-		text, err := readLine(os.Stdin)
-		typed <- answer{text, err}
-	}()
-	select {
-	case a := <-typed:
-		return string(a.text), a.err
-	case <-p.cmd.Context().Done():
-		return "", p.cmd.Context().Err()
-	}
-}
-
-// readLine reads up to a line feed, at most maxPINFile bytes, and not one byte more.
-func readLine(in io.Reader) ([]byte, error) {
-	var line []byte
-	one := make([]byte, 1)
-	for len(line) < maxPINFile {
-		n, err := in.Read(one)
-		if n == 1 && one[0] == '\n' {
-			return line, nil
-		}
-		if line = append(line, one[:n]...); err != nil {
-			return line, err
-		}
-	}
-	return nil, cli.Usagef("a PIN has 4 to 8 digits, not %d bytes", len(line))
+	return text, err
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -15,7 +14,7 @@ import (
 
 // TestIdentifiedWinnerIsReadAtCentralByTwoPersons is the whole way with the real programs:
 // a winner is identified at the counter, the sealed record goes up by itself, one person
-// asks for it and only another one opens it, with a key that lies on neither machine.
+// asks for it and reads it once another one agreed, with a key that lies on neither machine.
 func TestIdentifiedWinnerIsReadAtCentralByTwoPersons(t *testing.T) {
 	l := openLinked(t)
 	keys := filepath.Join(t.TempDir(), "keys")
@@ -44,43 +43,54 @@ func TestIdentifiedWinnerIsReadAtCentralByTwoPersons(t *testing.T) {
 	}
 	l.await(t, func(st control.Status) bool { return st.Link.Entries == 0 })
 
-	var asked struct{ Number, Records int64 }
+	as := func(operator string, args ...string) ([]byte, int) { // who shows a password
+		cmd := exec.Command(l.program, append(args, "--data", l.central.Dir)...)
+		cmd.Stdin = strings.NewReader("a password of " + operator + "\n")
+		out, err := cmd.Output()
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			return out, exit.ExitCode()
+		}
+		return out, 0
+	}
+	for _, name := range []string{"claire", "denis"} {
+		if _, code := as(name, "user", "add", name, "--role", "security"); code != 0 {
+			t.Fatalf("user %s: exit %d", name, code)
+		}
+	}
 	for { // the record is a lane of its own
-		out, err := exec.Command(l.program, "identity", "ask", "T-1", "1-000001", "--operator", "claire", "--reason", "test", "--data", l.central.Dir, "--json").Output()
-		if err == nil {
-			if err := json.Unmarshal(out, &asked); err != nil {
-				t.Fatal(err)
-			}
+		_, code := as("claire", "identity", "ask", "T-1", "1-000001", "--operator", "claire", "--reason", "test")
+		if code == 0 {
 			break
 		}
 		if ctx.Err() != nil {
 			t.Fatal("the record does not arrive")
 		}
 	}
-	key := filepath.Join(keys, "register.key")
-	show := func(operator string) ([]byte, int) {
-		out, err := exec.Command(l.program, "identity", "show", "1", "--operator", operator, "--key", key, "--data", l.central.Dir).Output()
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			return out, exit.ExitCode()
+	show := []string{"identity", "show", "1", "--operator", "claire", "--key", filepath.Join(keys, "register.key")}
+	for what, refused := range map[string]func() ([]byte, int){
+		"read with nobody's agreement":      func() ([]byte, int) { return as("claire", show...) },
+		"read with another's password":      func() ([]byte, int) { return as("denis", show...) },
+		"agreed to by the one who asked":    func() ([]byte, int) { return as("claire", "identity", "agree", "1", "--operator", "claire") },
+		"agreed to with another's password": func() ([]byte, int) { return as("claire", "identity", "agree", "1", "--operator", "denis") },
+	} {
+		if out, code := refused(); code != 4 || len(out) != 0 {
+			t.Fatalf("%s: %d\n%s", what, code, out)
 		}
-		return out, 0
 	}
-	if out, code := show("claire"); code != 4 || len(out) != 0 {
-		t.Fatalf("who asked has opened it: %d\n%s", code, out)
+	if _, code := as("denis", "identity", "agree", "1", "--operator", "denis"); code != 0 {
+		t.Fatalf("agree: exit %d", code)
 	}
-	out, code := show("denis")
+	out, code := as("claire", show...)
 	for _, want := range []string{"Martin, Jeanne", "born 1970-05-12, Brest", "passport 12AB34567", "terminal T-1"} {
 		if code != 0 || !strings.Contains(string(out), want) {
 			t.Fatalf("exit %d, without %q:\n%s", code, want, out)
 		}
 	}
 	var audit struct {
-		Lines int
-		Acts  []struct{ Act, Operator string }
+		Acts []struct{ Act, Operator string }
 	}
 	l.run(t, &audit, "identity", "audit")
-	if audit.Lines != 2 || audit.Acts[0].Act != "ask" || audit.Acts[1].Act != "open" || audit.Acts[1].Operator != "denis" {
+	if len(audit.Acts) != 3 || audit.Acts[0].Act != "ask" || audit.Acts[1].Operator != "denis" || audit.Acts[2].Act != "open" || audit.Acts[2].Operator != "claire" {
 		t.Fatalf("%+v", audit)
 	}
 	var erased struct{ Erased int }

@@ -33,11 +33,14 @@ var pins = map[string]string{"anne": "4711", "bob": "2580", "max": "9073"}
 // staffed makes a counter on which operators sign on.
 func staffed(t *testing.T) *counter {
 	t.Helper()
-	return newCounterOf(t, func(o *terminal.Options) { o.Staff = terminaltest.NewStaff(pins) }, func(o *Options) {
+	register := new(terminaltest.Register)
+	c := newCounterOf(t, func(o *terminal.Options) { o.Staff, o.Register = terminaltest.NewStaff(pins), register }, func(o *Options) {
 		o.Operators = func(context.Context) ([]Operator, error) {
 			return []Operator{{"anne", "Anne Le Gall", "clerk"}, {"bob", "", "clerk"}, {"max", "Max", "manager"}}, nil
 		}
 	})
+	c.register = register
+	return c
 }
 
 var sheetOf = regexp.MustCompile(`name="sheet" value="(\d+)"`)
@@ -77,6 +80,28 @@ func (c *counter) ways(t *testing.T) map[sheetName]func() {
 			c.tap(t, "/sheet/pick", "operator", "max")
 		},
 		sureSheet: func() { c.tap(t, "/open", "sheet-name", "who", "purpose", "sign-off") },
+		whySheet: func() {
+			c.tap(t, "/open", "sheet-name", "history")
+			last, _ := c.terminal.Last(t.Context(), 1)
+			c.tap(t, "/open", "sheet-name", "slip", "entry", last[0].Number.String())
+			c.tap(t, "/sheet/why")
+		},
+		wordsSheet: func() {
+			c.tap(t, "/open", "sheet-name", "history")
+			last, _ := c.terminal.Last(t.Context(), 1)
+			c.tap(t, "/open", "sheet-name", "slip", "entry", last[0].Number.String())
+			c.tap(t, "/sheet/why")
+			c.tap(t, "/sheet/because", "reason", "other")
+		},
+		paperSheet: func() {
+			c.check(t, 98, 2000)
+			c.tap(t, "/open", "sheet-name", "paper")
+		},
+		identitySheet: func() {
+			c.check(t, 97, 250000)
+			c.tap(t, "/open", "sheet-name", "identity")
+			c.tap(t, "/sheet/field", "document", "passport")
+		},
 		slipSheet: func() {
 			c.tap(t, "/open", "sheet-name", "history")
 			last, _ := c.terminal.Last(t.Context(), 1)
@@ -269,7 +294,7 @@ func TestTrainingIsSwitchedByAManagerAndMarkedOnEveryPage(t *testing.T) {
 	c.tap(t, "/sheet/pick", "operator", "max")
 	c.tap(t, "/sheet/pin", "digits", "9073")
 	for name, open := range c.ways(t) {
-		if name == slipSheet {
+		if slices.Contains([]sheetName{slipSheet, whySheet, wordsSheet}, name) {
 			continue // nothing was paid
 		}
 		open()
@@ -287,6 +312,10 @@ func TestBatchIsPaidOnThePageAsItWasShown(t *testing.T) {
 	c.check(t, 2, 0)
 	page := c.page(t)
 	wantAll(t, "the batch", page, "PERDANT", "Total 20\u00a0€", "PAYER LE LOT 20\u00a0€", "2 / 10")
+	c.check(t, 1, 2000)
+	wantAll(t, "a winner of the batch", c.page(t), `id="paper"`)
+	c.check(t, 2, 0)
+	page = c.page(t)
 	wantNone(t, "the batch", page, `action="/pay"`)
 	shown := regexp.MustCompile(`name="batch" value="([^"]*/[^"]*)"`).FindStringSubmatch(page)[1]
 	c.check(t, 3, 11000) // a scan comes between the look and the press
@@ -324,7 +353,7 @@ func TestMessagesCanBeReadAgain(t *testing.T) {
 	c.tap(t, "/sheet/leave")
 	c.messages.Say(validate.Message{Number: 1, From: "2026-12-01", French: "Le premier.", English: "The first."})
 	c.messages.Say(validate.Message{Number: 2, From: "2026-12-02", French: "Le second.", English: "The second."})
-	wantAll(t, "the newest", c.tap(t, "/open", "sheet-name", "messages"), "Le second.", "À LIRE", "page 1 sur 2")
+	wantAll(t, "the newest", c.tap(t, "/open", "sheet-name", "messages"), "Le second.", "02/12/2026, À LIRE", "page 1 sur 2")
 	wantAll(t, "the older", c.tap(t, "/sheet/page", "page", "1"), "Le premier.")
 }
 

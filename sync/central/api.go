@@ -80,16 +80,17 @@ func (c *Central) API() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, wireError(wire.KindNotFound, "no such request: this program knows protocol %d", wire.Protocol))
 	})
-	return named(mux)
+	return c.named(mux)
 }
 
-// named gives each answer the name of its request.
-func named(h http.Handler) http.Handler {
+// named gives each answer the name of its request, and counts it once it is served.
+func (c *Central) named(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if id := r.Header.Get(wire.HeaderRequest); id != "" && len(id) <= 64 {
 			w.Header().Set(wire.HeaderRequest, id)
 		}
 		h.ServeHTTP(w, r)
+		c.meters.request(r)
 	})
 }
 
@@ -142,6 +143,7 @@ func (c *Central) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if e.Kind == wire.KindBusy || e.Kind == wire.KindInternal {
 		w.Header().Set("Retry-After", strconv.Itoa(int(after/time.Second)))
 	}
+	c.meters.refused(r, e.Kind)
 	c.write(w, r, statusOf(e.Kind), e)
 }
 

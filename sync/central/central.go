@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"grattoir/sync/ledger/people"
 	"grattoir/sync/wire"
 	"grattoir/validate"
 	"grattoir/validate/manifest"
@@ -50,9 +51,11 @@ type Options struct {
 	// Width is how many requests of one kind are worked on at one time, 0 for 64; the others
 	// wait, or are told when to come back.
 	Width int
-	Now   func() time.Time // time.Now
-	Rand  io.Reader        // of codes and certificate numbers, safe for concurrent use; crypto/rand
-	Log   *slog.Logger     // nothing is logged without one
+	// PasswordCost is that of users' passwords; the zero value is 64 MiB and 3 passes.
+	PasswordCost people.Cost
+	Now          func() time.Time // time.Now
+	Rand         io.Reader        // of codes and certificate numbers, safe for concurrent use; crypto/rand
+	Log          *slog.Logger     // nothing is logged without one
 }
 
 var (
@@ -76,6 +79,8 @@ type Central struct {
 	feed     *herald
 	visitors visitors
 	lanes    *lanes
+	guesses  *guesses
+	meters   meters
 	holds    *bell // rung for a pack whose owner has answered
 	stop     context.CancelFunc
 	done     sync.WaitGroup
@@ -116,6 +121,9 @@ func withDefaults(opt Options) Options {
 	if opt.Width < 1 {
 		opt.Width = workAtOnce
 	}
+	if opt.PasswordCost == (people.Cost{}) {
+		opt.PasswordCost = shippedCost()
+	}
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
@@ -144,7 +152,7 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 	if opt.Database, isNew, err = findDatabase(opt); err != nil {
 		return nil, err
 	}
-	c := &Central{opt: opt, blocks: map[validate.BlockID]*openBlock{}, lanes: newLanes(opt.Width), committed: func() {}, patience: claimWait}
+	c := &Central{opt: opt, blocks: map[validate.BlockID]*openBlock{}, lanes: newLanes(opt.Width), guesses: newGuesses(), meters: newMeters(), committed: func() {}, patience: claimWait}
 	if c.keys, err = loadKeys(opt); err != nil {
 		return nil, err
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -20,13 +18,14 @@ import (
 	"grattoir/validate"
 )
 
-// Identities of winners lie here as terminals sealed them, apart from claims. One person
-// asks for a payment's identity, with a reason; another opens it, with the register's
-// private key, which is no file of central's. Each act is a line of a chained audit,
-// committed before anything is shown. After its term a record is erased, its row stays.
+// Identities of winners lie here as terminals sealed them, apart from claims. One user of
+// the role security asks for a payment's identity, with a reason; another one agrees; the
+// first then looks, once, with the register's private key, which is no file of central's.
+// Each act is a line of the audit, committed before anything is shown. Whoever calls has
+// seen the user's password or session. After its term a record is erased, its row stays.
 
-// requestLife is how long a request may be opened.
-const requestLife = 7 * 24 * time.Hour
+// requestLife is how long a request may be agreed to, and then how long it may be opened.
+const requestLife = time.Hour
 
 // serveIdentities stores a terminal's sealed identities.
 func (c *Central) serveIdentities(w http.ResponseWriter, r *http.Request, who caller) {
@@ -119,10 +118,27 @@ type IdentityRequest struct {
 	Operator string    `json:"operator"`
 	Reason   string    `json:"reason"`
 	Asked    time.Time `json:"asked"`
-	Expires  time.Time `json:"expires"`
-	Records  int       `json:"records"` // that can be opened, when it was asked
+	Agreed   time.Time `json:"agreed,omitzero"`
+	AgreedBy string    `json:"agreed_by"`
+	Expires  time.Time `json:"expires"` // until then it may be agreed to, and once it was, opened
+	Records  int       `json:"records"` // that can be opened
 	Opened   time.Time `json:"opened,omitzero"`
 	OpenedBy string    `json:"opened_by"`
+}
+
+// mayLook refuses whoever is no user of the role security, or no longer. The row is held,
+// so that a suspension comes before the act or after it.
+func mayLook(ctx context.Context, tx *sql.Tx, name string) error {
+	var role Role
+	var suspended int
+	err := tx.QueryRowContext(ctx, "UPDATE users SET name = name WHERE name = $1 RETURNING role, suspended", plain(name)).Scan(&role, &suspended)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	if err != nil || role != RoleSecurity || suspended != 0 {
+		return fmt.Errorf("%.32q: %w: an identity is for users of the role security: central user list shows them", name, ErrRefused)
+	}
+	return nil
 }
 
 // ClaimOf is the id of the payment that a slip's ledger number names. The errors include ErrNotFound.
@@ -146,7 +162,7 @@ func (c *Central) ClaimOf(ctx context.Context, terminal string, n validate.Entry
 	return claim.Claim, nil
 }
 
-// AskIdentity notes that an operator wants to read whom a payment was made to, and why.
+// AskIdentity notes that a user wants to read whom a payment was made to, and why.
 // The errors include ErrNotFound where no record of it is here, and ErrRefused.
 func (c *Central) AskIdentity(ctx context.Context, claim, operator, reason string) (IdentityRequest, error) {
 	if err := errors.Join(plainText("operator", operator, 64), plainText("reason", reason, 200)); err != nil {
@@ -155,6 +171,9 @@ func (c *Central) AskIdentity(ctx context.Context, claim, operator, reason strin
 	now := c.opt.Now()
 	q := IdentityRequest{Claim: claim, Operator: operator, Reason: reason, Asked: now.UTC(), Expires: now.Add(requestLife).UTC()}
 	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if err := mayLook(ctx, tx, operator); err != nil {
+			return err
+		}
 		list, err := identitiesOf(ctx, tx, claim)
 		if err != nil {
 			return err
@@ -169,7 +188,7 @@ func (c *Central) AskIdentity(ctx context.Context, claim, operator, reason strin
 		if err != nil {
 			return err
 		}
-		return c.auditIdentity(ctx, tx, "ask", operator, fmt.Sprintf("request %d, payment %s: %s", q.Number, claim, reason))
+		return c.auditLine(ctx, tx, "ask", operator, fmt.Sprintf("request %d, payment %s: %s", q.Number, claim, reason))
 	})
 	return q, err
 }
@@ -206,15 +225,38 @@ func identitiesOf(ctx context.Context, tx *sql.Tx, claim string) ([]people.Seale
 	return list, rows.Err()
 }
 
-// OpenIdentity opens what was asked for, by an operator who is not the one who asked,
-// with the register's private key. A request is opened once. The audit says so before the
+// AgreeIdentity lets the one who asked look, once, within an hour. It is another user's to
+// say, within an hour of the request. The errors include ErrNotFound and ErrRefused.
+func (c *Central) AgreeIdentity(ctx context.Context, number int64, operator string) error {
+	return c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		q, err := holdRequest(ctx, tx, number)
+		if err == nil {
+			err = mayLook(ctx, tx, operator)
+		}
+		now := c.opt.Now()
+		switch {
+		case err != nil:
+			return err
+		case q.Operator == operator:
+			return fmt.Errorf("request %d: %w: %s asked for it, so somebody else must agree", number, ErrRefused, q.Operator)
+		case q.AgreedBy != "":
+			return fmt.Errorf("request %d: %w: %s agreed already", number, ErrRefused, q.AgreedBy)
+		case now.After(q.Expires):
+			return fmt.Errorf("request %d: %w: it is older than %v: ask again", number, ErrRefused, requestLife)
+		}
+		if _, err := tx.ExecContext(ctx, "UPDATE identity_requests SET agreed = $1, agreed_by = $2 WHERE number = $3", wire.FormatTime(now), operator, number); err != nil {
+			return err
+		}
+		return c.auditLine(ctx, tx, "agree", operator, fmt.Sprintf("request %d of %s, payment %s: %s", number, q.Operator, q.Claim, q.Reason))
+	})
+}
+
+// OpenIdentity opens what the same user asked for and another agreed to, with the register's
+// private key. A request is opened once. The audit says so before the
 // key is tried; what does not open is another line of it. A terminal may name any payment,
 // so records that do not open hide none that do: these come with the error of those. The
 // errors include ErrNotFound, ErrRefused and people.ErrSealed.
 func (c *Central) OpenIdentity(ctx context.Context, number int64, operator string, key people.RegisterSecretKey) ([]people.Filing, error) {
-	if err := plainText("operator", operator, 64); err != nil {
-		return nil, err
-	}
 	var claim string
 	var list []people.Sealed
 	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
@@ -227,7 +269,7 @@ func (c *Central) OpenIdentity(ctx context.Context, number int64, operator strin
 		if len(list) == 0 {
 			return fmt.Errorf("request %d: %w: the identity was erased after its term", number, ErrNotFound)
 		}
-		return c.auditIdentity(ctx, tx, "open", operator, fmt.Sprintf("request %d, payment %s: %d records", number, claim, len(list)))
+		return c.auditLine(ctx, tx, "open", operator, fmt.Sprintf("request %d, payment %s: %d records", number, claim, len(list)))
 	})
 	if err != nil {
 		return nil, err
@@ -240,7 +282,7 @@ func (c *Central) OpenIdentity(ctx context.Context, number int64, operator strin
 					return err
 				}
 			}
-			return c.auditIdentity(ctx, tx, "not-opened", operator, fmt.Sprintf("request %d: %s", number, unopened(list, filings)))
+			return c.auditLine(ctx, tx, "not-opened", operator, fmt.Sprintf("request %d: %s", number, unopened(list, filings)))
 		})
 		return filings, errors.Join(err, failed)
 	}
@@ -263,31 +305,61 @@ func unopened(list []people.Sealed, filings []people.Filing) string {
 	return strings.Join(names, ", ")
 }
 
+const requestColumns = "number, claim, operator, reason, asked, agreed, agreed_by, opened, opened_by"
+
+// readRequest reads requestColumns, and more columns behind them.
+func readRequest(scan func(...any) error, more ...any) (q IdentityRequest, err error) {
+	var asked, agreed, opened string
+	if err := scan(append([]any{&q.Number, &q.Claim, &q.Operator, &q.Reason, &asked, &agreed, &q.AgreedBy, &opened, &q.OpenedBy}, more...)...); err != nil {
+		return q, err
+	}
+	for _, at := range []struct {
+		text string
+		into *time.Time
+	}{{asked, &q.Asked}, {agreed, &q.Agreed}, {opened, &q.Opened}} {
+		if at.text != "" {
+			if *at.into, err = wire.ParseTime(at.text); err != nil {
+				return q, fmt.Errorf("request %d: %w", q.Number, err)
+			}
+		}
+	}
+	q.Expires = q.Asked.Add(requestLife)
+	if q.AgreedBy != "" {
+		q.Expires = q.Agreed.Add(requestLife)
+	}
+	return q, nil
+}
+
+// holdRequest reads a request and keeps others from it until the transaction ends.
+func holdRequest(ctx context.Context, tx *sql.Tx, number int64) (IdentityRequest, error) {
+	q, err := readRequest(tx.QueryRowContext(ctx, "UPDATE identity_requests SET opened = opened WHERE number = $1 RETURNING "+requestColumns, number).Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = fmt.Errorf("request %d: %w: central identity list shows them", number, ErrNotFound)
+	}
+	return q, err
+}
+
 // takeRequest holds a request against the two-person rule and marks it opened.
 func (c *Central) takeRequest(ctx context.Context, tx *sql.Tx, number int64, operator string) (claim string, err error) {
-	var asker, asked, opened string
-	err = tx.QueryRowContext(ctx, "UPDATE identity_requests SET opened = opened WHERE number = $1 RETURNING claim, operator, asked, opened", number).Scan(&claim, &asker, &asked, &opened)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", fmt.Errorf("request %d: %w: central identity list shows them", number, ErrNotFound)
-	}
-	if err != nil {
-		return "", err
-	}
-	at, err := wire.ParseTime(asked)
-	if err != nil {
-		return "", err
+	q, err := holdRequest(ctx, tx, number)
+	if err == nil {
+		err = mayLook(ctx, tx, operator)
 	}
 	now := c.opt.Now()
 	switch {
-	case strings.EqualFold(asker, operator):
-		return "", fmt.Errorf("request %d: %w: %s asked for it, so somebody else must open it", number, ErrRefused, asker)
-	case opened != "":
-		return "", fmt.Errorf("request %d: %w: it was opened at %s: ask again", number, ErrRefused, opened)
-	case now.Sub(at) > requestLife:
-		return "", fmt.Errorf("request %d: %w: it is older than %v: ask again", number, ErrRefused, requestLife)
+	case err != nil:
+		return "", err
+	case q.Operator != operator:
+		return "", fmt.Errorf("request %d: %w: %s asked for it, and looks", number, ErrRefused, q.Operator)
+	case q.AgreedBy == "":
+		return "", fmt.Errorf("request %d: %w: nobody has agreed to it: central identity agree %d", number, ErrRefused, number)
+	case q.OpenedBy != "":
+		return "", fmt.Errorf("request %d: %w: it was opened at %s: ask again", number, ErrRefused, wire.FormatTime(q.Opened))
+	case now.After(q.Expires):
+		return "", fmt.Errorf("request %d: %w: it was agreed to more than %v ago: ask again", number, ErrRefused, requestLife)
 	}
 	_, err = tx.ExecContext(ctx, "UPDATE identity_requests SET opened = $1, opened_by = $2 WHERE number = $3", wire.FormatTime(now), operator, number)
-	return claim, err
+	return q.Claim, err
 }
 
 // openAll opens records and holds what is inside against the payment that was asked for.
@@ -311,27 +383,21 @@ func openAll(list []people.Sealed, claim string, key people.RegisterSecretKey) (
 
 // IdentityRequests lists all requests, newest first.
 func (c *Central) IdentityRequests(ctx context.Context) ([]IdentityRequest, error) {
-	rows, err := c.store.reader().QueryContext(ctx, `SELECT q.number, q.claim, q.operator, q.reason, q.asked, q.opened, q.opened_by,
-		(SELECT count(*) FROM identity_claims c JOIN identities i ON i.terminal = c.terminal AND i.record = c.record WHERE c.claim = q.claim AND i.sealed IS NOT NULL)
-		FROM identity_requests q ORDER BY q.number DESC`)
+	rows, err := c.store.reader().QueryContext(ctx, "SELECT "+requestColumns+`,
+		(SELECT count(*) FROM identity_claims c JOIN identities i ON i.terminal = c.terminal AND i.record = c.record WHERE c.claim = identity_requests.claim AND i.sealed IS NOT NULL)
+		FROM identity_requests ORDER BY number DESC`)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	list := []IdentityRequest{}
 	for rows.Next() {
-		var q IdentityRequest
-		var asked, opened string
-		if err := rows.Scan(&q.Number, &q.Claim, &q.Operator, &q.Reason, &asked, &opened, &q.OpenedBy, &q.Records); err != nil {
+		var records int
+		q, err := readRequest(rows.Scan, &records)
+		if err != nil {
 			return nil, err
 		}
-		if q.Asked, err = wire.ParseTime(asked); err == nil && opened != "" {
-			q.Opened, err = wire.ParseTime(opened)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("request %d: %w", q.Number, err)
-		}
-		q.Expires = q.Asked.Add(requestLife)
+		q.Records = records
 		list = append(list, q)
 	}
 	return list, rows.Err()
@@ -394,68 +460,5 @@ func (c *Central) eraseSome(ctx context.Context, tx *sql.Tx, before string) (int
 			return 0, err
 		}
 	}
-	return len(due), c.auditIdentity(ctx, tx, "erase", "system", fmt.Sprintf("%d records received before %s", len(due), before))
-}
-
-// IdentityAct is a line of the register's audit at central: one line of JSON, hashed as
-// its bytes, each carrying the hash of the one before. Lines cut off at the end show
-// against a head that was noted elsewhere.
-type IdentityAct struct {
-	Version  int    `json:"v"`
-	Seq      int64  `json:"seq"` // from 1
-	Time     string `json:"time"`
-	Act      string `json:"act"`      // ask, open, not-opened, erase
-	Operator string `json:"operator"` // as given, or system
-	About    string `json:"about"`    // never anything that tells who a winner is
-	Prev     string `json:"prev"`     // 64 hexadecimal digits, zeros before the first
-}
-
-func (c *Central) auditIdentity(ctx context.Context, tx *sql.Tx, act, operator, about string) error {
-	a := IdentityAct{Version: 1, Time: c.now(), Act: act, Operator: operator, About: about, Prev: noHash}
-	var err error
-	if a.Seq, err = take(ctx, tx, identityActs); err != nil {
-		return err
-	}
-	var hash []byte
-	switch err := tx.QueryRowContext(ctx, "SELECT hash FROM identity_audit ORDER BY seq DESC LIMIT 1").Scan(&hash); {
-	case err == nil:
-		a.Prev = hex.EncodeToString(hash)
-	case !errors.Is(err, sql.ErrNoRows):
-		return err
-	}
-	line, err := json.Marshal(a)
-	if err != nil {
-		return err
-	}
-	sum := sha256.Sum256(line)
-	_, err = tx.ExecContext(ctx, "INSERT INTO identity_audit(seq, line, hash) VALUES($1, $2, $3)", a.Seq, string(line), sum[:])
-	return err
-}
-
-// IdentityAudit gives every line of the audit, oldest first, and the hash of the newest.
-// A chain that breaks is an error after the lines before it.
-func (c *Central) IdentityAudit(ctx context.Context) (acts []IdentityAct, head string, err error) {
-	rows, err := c.store.reader().QueryContext(ctx, "SELECT seq, line, hash FROM identity_audit ORDER BY seq")
-	if err != nil {
-		return nil, "", err
-	}
-	defer rows.Close()
-	head = noHash
-	acts = []IdentityAct{}
-	for rows.Next() {
-		var seq int64
-		var line string
-		var hash []byte
-		var a IdentityAct
-		if err := rows.Scan(&seq, &line, &hash); err != nil {
-			return acts, head, err
-		}
-		sum := sha256.Sum256([]byte(line))
-		if err := json.Unmarshal([]byte(line), &a); err != nil || a.Seq != seq || seq != int64(len(acts))+1 || a.Prev != head || string(sum[:]) != string(hash) {
-			return acts, head, fmt.Errorf("the audit of identities breaks at line %d: a line was changed, removed or added", len(acts)+1)
-		}
-		head = hex.EncodeToString(sum[:])
-		acts = append(acts, a)
-	}
-	return acts, head, rows.Err()
+	return len(due), c.auditLine(ctx, tx, "erase", "system", fmt.Sprintf("%d records received before %s", len(due), before))
 }

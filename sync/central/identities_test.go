@@ -77,10 +77,17 @@ func (d *device) identities(t testing.TB, list ...wire.SealedIdentity) ([]string
 	return a.Stored, err
 }
 
+// auditOf are the audit's lines, and whether its chain holds.
+func auditOf(t testing.TB, c *Central) ([]AuditLine, error) {
+	var list []AuditLine
+	_, err := c.Audit(t.Context(), func(a AuditLine) error { list = append(list, a); return nil })
+	return list, err
+}
+
 // acts are the audit's lines as act and operator.
 func acts(t testing.TB, c *Central) string {
 	t.Helper()
-	list, _, err := c.IdentityAudit(t.Context())
+	list, err := auditOf(t, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,13 +98,34 @@ func acts(t testing.TB, c *Central) string {
 	return strings.Join(out, ", ")
 }
 
-// TestIdentityIsAskedByOneAndOpenedByAnother is the two-person rule, and that the audit
-// has each act before anything is shown.
-func TestIdentityIsAskedByOneAndOpenedByAnother(t *testing.T) {
-	onEachStore(t, testIdentityIsAskedByOneAndOpenedByAnother)
+// lookers makes claire, denis and elise, who may look at identities.
+func (w *world) lookers(t testing.TB) {
+	t.Helper()
+	for _, name := range []string{"claire", "denis", "elise"} {
+		w.exec(t, "INSERT INTO users(name, role, password, added) VALUES($1, 'security', '', $2)", name, wire.FormatTime(w.clock.now()))
+	}
 }
 
-func testIdentityIsAskedByOneAndOpenedByAnother(t *testing.T, w *world) {
+// agreed is a request of claire's that denis agreed to.
+func (w *world) agreed(t testing.TB, claim string) IdentityRequest {
+	t.Helper()
+	q, err := w.AskIdentity(t.Context(), claim, "claire", "judicial request")
+	if err == nil {
+		err = w.AgreeIdentity(t.Context(), q.Number, "denis")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// TestIdentityIsAskedByOneAndAgreedToByAnother is the two-person rule, and that the audit
+// has each act before anything is shown.
+func TestIdentityIsAskedByOneAndAgreedToByAnother(t *testing.T) {
+	onEachStore(t, testIdentityIsAskedByOneAndAgreedToByAnother)
+}
+
+func testIdentityIsAskedByOneAndAgreedToByAnother(t *testing.T, w *world) {
 	ctx := t.Context()
 	d := w.enrolled(t, "T-1")
 	r := newRegistry(t, "T-1")
@@ -105,44 +133,71 @@ func testIdentityIsAskedByOneAndOpenedByAnother(t *testing.T, w *world) {
 	if stored, err := d.identities(t, s); err != nil || len(stored) != 1 || stored[0] != s.Record {
 		t.Fatalf("%v %v", stored, err)
 	}
-	if _, err := w.AskIdentity(ctx, strings.Repeat("0", 32), "claire", "to see"); !errors.Is(err, ErrNotFound) {
+	w.lookers(t)
+	w.exec(t, "INSERT INTO users(name, role, password, added) VALUES('olga', 'operator', '', '')")
+	refused := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, ErrRefused) {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	ask := func(claim, who, why string) (IdentityRequest, error) { return w.AskIdentity(ctx, claim, who, why) }
+	open := func(number int64, who string) error {
+		list, err := w.OpenIdentity(ctx, number, who, r.secret)
+		if err != nil && list != nil {
+			t.Fatalf("%d filings with %v", len(list), err)
+		}
+		return err
+	}
+	if _, err := ask(strings.Repeat("0", 32), "claire", "to see"); !errors.Is(err, ErrNotFound) {
 		t.Fatalf("of an unknown payment: %v", err)
 	}
-	if _, err := w.AskIdentity(ctx, s.Claims[0], "claire", ""); !errors.Is(err, ErrRefused) {
-		t.Fatalf("without a reason: %v", err)
+	for who, why := range map[string]string{"claire": "", "olga": "why", "nobody": "why"} {
+		_, err := ask(s.Claims[0], who, why)
+		refused(who+" asks", err)
 	}
-	q, err := w.AskIdentity(ctx, s.Claims[0], "claire", "judicial request")
+	q, err := ask(s.Claims[0], "claire", "judicial request")
 	if err != nil || q.Records != 1 {
 		t.Fatalf("%+v %v", q, err)
 	}
-	for _, same := range []string{"claire", "CLAIRE"} {
-		if list, err := w.OpenIdentity(ctx, q.Number, same, r.secret); !errors.Is(err, ErrRefused) || list != nil {
-			t.Fatalf("opened by %s, who asked: %v", same, err)
-		}
+	refused("opened with nobody's agreement", open(q.Number, "claire"))
+	for _, who := range []string{"claire", "olga", "nobody"} {
+		refused("agreed to by "+who, w.AgreeIdentity(ctx, q.Number, who))
 	}
-	if list, err := w.OpenIdentity(ctx, q.Number, "denis", newRegistry(t, "T-1").secret); !errors.Is(err, people.ErrSealed) || list != nil {
+	if err := w.AgreeIdentity(ctx, q.Number, "denis"); err != nil {
+		t.Fatal(err)
+	}
+	refused("agreed to twice", w.AgreeIdentity(ctx, q.Number, "elise"))
+	refused("opened by the one who agreed", open(q.Number, "denis"))
+	refused("opened by a third", open(q.Number, "elise"))
+	if list, err := w.OpenIdentity(ctx, q.Number, "claire", newRegistry(t, "T-1").secret); !errors.Is(err, people.ErrSealed) || list != nil {
 		t.Fatalf("with another key: %v", err)
 	}
-	list, err := w.OpenIdentity(ctx, q.Number, "denis", r.secret)
+	w.clock.advance(requestLife)
+	list, err := w.OpenIdentity(ctx, q.Number, "claire", r.secret)
 	if err != nil || len(list) != 1 || list[0].Identity.Surname != "Le Goff" || list[0].Payments[0].Claim != s.Claims[0] {
 		t.Fatalf("%d filings: %v", len(list), err)
 	}
-	if _, err := w.OpenIdentity(ctx, q.Number, "denis", r.secret); !errors.Is(err, ErrRefused) {
-		t.Fatalf("opened twice: %v", err)
+	refused("opened twice", open(q.Number, "claire"))
+	if got, want := acts(t, w.Central), "ask claire, agree denis, open claire, not-opened claire, open claire"; got != want {
+		t.Fatalf("the audit: %s", got)
 	}
-	late, err := w.AskIdentity(ctx, s.Claims[0], "claire", "again")
+
+	late := w.agreed(t, s.Claims[0])
+	unheard, err := ask(s.Claims[0], "claire", "again")
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.clock.advance(requestLife + time.Second)
-	if _, err := w.OpenIdentity(ctx, late.Number, "denis", r.secret); !errors.Is(err, ErrRefused) {
-		t.Fatalf("a request that is too old: %v", err)
+	refused("opened too late", open(late.Number, "claire"))
+	refused("agreed to too late", w.AgreeIdentity(ctx, unheard.Number, "denis"))
+	gone := w.agreed(t, s.Claims[0])
+	if err := w.SuspendUser(ctx, "root", "claire"); err != nil {
+		t.Fatal(err)
 	}
-	if got := acts(t, w.Central); got != "ask claire, open denis, not-opened denis, open denis, ask claire" {
-		t.Fatalf("the audit: %s", got)
-	}
+	refused("opened by a user who was suspended meanwhile", open(gone.Number, "claire"))
 	requests, err := w.IdentityRequests(ctx)
-	if err != nil || len(requests) != 2 || requests[1].OpenedBy != "denis" || !requests[0].Opened.IsZero() {
+	if err != nil || len(requests) != 4 || requests[3].OpenedBy != "claire" || requests[3].AgreedBy != "denis" || requests[3].Agreed.IsZero() || !requests[0].Opened.IsZero() || requests[1].AgreedBy != "" || requests[0].Records != 1 {
 		t.Fatalf("%+v %v", requests, err)
 	}
 }
@@ -158,16 +213,14 @@ func TestNothingIsShownThatTheAuditDoesNotHave(t *testing.T) {
 	if _, err := d.identities(t, s); err != nil {
 		t.Fatal(err)
 	}
-	q, err := w.AskIdentity(ctx, s.Claims[0], "claire", "why")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.lookers(t)
+	q := w.agreed(t, s.Claims[0])
 	w.exec(t, "CREATE TRIGGER full BEFORE INSERT ON identity_audit BEGIN SELECT raise(ABORT, 'disk full'); END")
-	if list, err := w.OpenIdentity(ctx, q.Number, "denis", r.secret); err == nil || list != nil {
+	if list, err := w.OpenIdentity(ctx, q.Number, "claire", r.secret); err == nil || list != nil {
 		t.Fatalf("shown without a line: %v", err)
 	}
 	w.exec(t, "DROP TRIGGER full")
-	if list, err := w.OpenIdentity(ctx, q.Number, "denis", r.secret); err != nil || len(list) != 1 {
+	if list, err := w.OpenIdentity(ctx, q.Number, "claire", r.secret); err != nil || len(list) != 1 {
 		t.Fatalf("%v", err)
 	}
 }
@@ -263,11 +316,9 @@ func TestTerminalsNamedPaymentIsHeldAgainstWhatIsSealed(t *testing.T) {
 	if _, err := d.identities(t, s); err != nil {
 		t.Fatal(err)
 	}
-	q, err := w.AskIdentity(t.Context(), s.Claims[0], "claire", "why")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if list, err := w.OpenIdentity(t.Context(), q.Number, "denis", r.secret); !errors.Is(err, people.ErrSealed) || list != nil {
+	w.lookers(t)
+	q := w.agreed(t, s.Claims[0])
+	if list, err := w.OpenIdentity(t.Context(), q.Number, "claire", r.secret); !errors.Is(err, people.ErrSealed) || list != nil {
 		t.Fatalf("%v", err)
 	}
 }
@@ -307,6 +358,7 @@ func TestErasedIdentityIsGoneAndStaysSo(t *testing.T) {
 	if !w.onDisk(t, kept.Sealed[:64]) {
 		t.Error("the other one went, too")
 	}
+	w.lookers(t)
 	if _, err := w.AskIdentity(ctx, old.Claims[0], "claire", "why"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("asked for: %v", err)
 	}
@@ -356,13 +408,14 @@ func TestChangedAuditOfIdentitiesIsNoticed(t *testing.T) {
 		if _, err := d.identities(t, s); err != nil {
 			t.Fatal(err)
 		}
+		w.lookers(t)
 		for range 3 {
 			if _, err := w.AskIdentity(t.Context(), s.Claims[0], "claire", "why"); err != nil {
 				t.Fatal(err)
 			}
 		}
 		w.exec(t, change)
-		if _, _, err := w.IdentityAudit(t.Context()); err == nil {
+		if _, err := auditOf(t, w.Central); !errors.Is(err, ErrAudit) {
 			t.Errorf("not noticed: %s", change)
 		}
 	}
@@ -377,6 +430,7 @@ func TestAuditLineOfAnIdentityWrittenAnewIsNoticed(t *testing.T) {
 	if _, err := d.identities(t, s); err != nil {
 		t.Fatal(err)
 	}
+	w.lookers(t)
 	for range 2 {
 		if _, err := w.AskIdentity(t.Context(), s.Claims[0], "claire", "why"); err != nil {
 			t.Fatal(err)
@@ -389,7 +443,7 @@ func TestAuditLineOfAnIdentityWrittenAnewIsNoticed(t *testing.T) {
 	line = strings.Replace(line, "claire", "xavier", 1)
 	hash := sha256.Sum256([]byte(line))
 	w.exec(t, "UPDATE identity_audit SET line = $1, hash = $2 WHERE seq = 1", line, hash[:])
-	if _, _, err := w.IdentityAudit(t.Context()); err == nil {
+	if _, err := auditOf(t, w.Central); !errors.Is(err, ErrAudit) {
 		t.Error("not noticed")
 	}
 }
@@ -446,22 +500,23 @@ func TestForeignRecordDoesNotHideAnIdentity(t *testing.T) {
 	if _, err := honest.identities(t, s); err != nil {
 		t.Fatal(err)
 	}
-	q, err := w.AskIdentity(t.Context(), s.Claims[0], "claire", "judicial request")
-	if err != nil || q.Records != 2 {
-		t.Fatalf("%+v %v", q, err)
+	w.lookers(t)
+	q := w.agreed(t, s.Claims[0])
+	if q.Records != 2 {
+		t.Fatalf("%+v", q)
 	}
-	list, err := w.OpenIdentity(t.Context(), q.Number, "denis", r.secret)
+	list, err := w.OpenIdentity(t.Context(), q.Number, "claire", r.secret)
 	if len(list) != 1 || list[0].Terminal != "T-1" {
 		t.Fatalf("%d filings: %v", len(list), err)
 	}
 	if !errors.Is(err, people.ErrSealed) || !strings.Contains(err.Error(), "T-2") {
 		t.Errorf("of the foreign one it is said: %v", err)
 	}
-	acts, _, err := w.IdentityAudit(t.Context())
+	acts, err := auditOf(t, w.Central)
 	if last := acts[len(acts)-1]; err != nil || last.Act != "not-opened" || !strings.Contains(last.About, "T-2") {
 		t.Errorf("%+v, %v", last, err)
 	}
-	if _, err := w.OpenIdentity(t.Context(), q.Number, "denis", r.secret); !errors.Is(err, ErrRefused) {
+	if _, err := w.OpenIdentity(t.Context(), q.Number, "claire", r.secret); !errors.Is(err, ErrRefused) {
 		t.Errorf("opened twice: %v", err)
 	}
 }

@@ -56,6 +56,7 @@ func (c *Central) upload(ctx context.Context, who caller, u wire.Upload) (wire.U
 	a := wire.UploadAnswer{Protocol: wire.Protocol}
 	var refused *wire.Error
 	var newest int64
+	var stored int
 	var paid map[packKey]bool
 	err = c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 		in := intake{c: c, tx: tx, who: who, now: c.now(), epoch: u.Epoch, rights: map[packKey]right{}, paid: map[packKey]bool{}}
@@ -65,7 +66,7 @@ func (c *Central) upload(ctx context.Context, who caller, u wire.Upload) (wire.U
 		if err := in.store(ctx, lines); err != nil {
 			return err
 		}
-		newest, paid = in.newest, in.paid
+		newest, stored, paid = in.newest, in.stored, in.paid
 		a.Acked, a.Exceptions, err = in.answer(ctx, u)
 		return err
 	})
@@ -77,6 +78,10 @@ func (c *Central) upload(ctx context.Context, who caller, u wire.Upload) (wire.U
 		return wire.UploadAnswer{}, refused
 	}
 	c.committed()
+	c.meters.entries.Add(stored)
+	if stored > 0 {
+		c.meters.conflicts.Add(len(a.Exceptions))
+	}
 	c.touch(paid)
 	c.feed.added(newest)
 	return a, nil
@@ -186,6 +191,7 @@ type intake struct {
 	fresh  bool          // nothing came since the terminal was enrolled
 	agreed bool          // a person has agreed to a new epoch, of which nothing came yet
 	newest int64         // last feed item added
+	stored int           // entries that were not here
 	rights map[packKey]right
 	paid   map[packKey]bool // packs of the claims that were credited
 }
@@ -271,6 +277,7 @@ func (in *intake) freeze(ctx context.Context, seq int64, strays []line) (*wire.E
 // store appends the lines that are not held yet, and judges them.
 func (in *intake) store(ctx context.Context, lines []line) error {
 	fresh := lines[min(int64(len(lines)), max(0, in.acked.Seq-lines[0].seq+1)):]
+	in.stored = len(fresh)
 	for run := range slices.Chunk(fresh, entriesAtOnce) {
 		if err := in.keep(ctx, run); err != nil {
 			return err
@@ -301,18 +308,14 @@ const entriesAtOnce = 100
 // keep stores the lines of a run in one statement: a round trip for each would take most
 // of an upload's time.
 func (in *intake) keep(ctx context.Context, run []line) error {
-	statement := "INSERT INTO entries(terminal, epoch, received, seq, kind, line, hash) VALUES"
-	args := []any{in.who.name, in.epoch, in.now}
-	for i, l := range run {
-		if i > 0 {
-			statement += ", "
-		}
-		n := len(args)
-		statement += fmt.Sprintf("($1, $2, $3, $%d, $%d, $%d, $%d)", n+1, n+2, n+3, n+4)
-		args = append(args, l.seq, plain(l.entry.Kind), l.text, l.hash[:])
+	n := len(run)
+	seqs, kinds, texts, hashes := make([]int64, n), make([]string, n), make([][]byte, n), make([][]byte, n)
+	for i := range run {
+		seqs[i], kinds[i], texts[i], hashes[i] = run[i].seq, string(plain(run[i].entry.Kind)), run[i].text, run[i].hash[:]
 	}
-	_, err := in.tx.ExecContext(ctx, statement, args...)
-	return err
+	return writeAll(ctx, in.c.store, in.tx, batch{into: "entries",
+		fixed: []column{{"terminal", in.who.name}, {"epoch", in.epoch}, {"received", in.now}},
+		each:  []column{{"seq", seqs}, {"kind", kinds}, {"line", texts}, {"hash", hashes}}})
 }
 
 // answer acknowledges the upload's end. An acknowledgement that was signed once is given

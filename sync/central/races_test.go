@@ -181,11 +181,13 @@ func testWhatOneMayDoOnlyOneOfManyDoes(t *testing.T, w *world) {
 	r := newRegistry(t, "T-8")
 	s := r.file(t)
 	atOnce(func() { _, _ = d.identities(t, s) }, func() { _, _ = d.identities(t, s) })
+	w.lookers(t)
 	q, err := w.AskIdentity(ctx, s.Claims[0], "claire", "why")
 	if err != nil {
 		t.Fatal(err)
 	}
-	only("a request is opened", func(int) error { _, err := w.OpenIdentity(ctx, q.Number, "denis", r.secret); return err })
+	only("a request is agreed to", func(int) error { return w.AgreeIdentity(ctx, q.Number, "denis") })
+	only("a request is opened", func(int) error { _, err := w.OpenIdentity(ctx, q.Number, "claire", r.secret); return err })
 	var asked sync.Map
 	ask := func() {
 		q, err := w.AskIdentity(ctx, s.Claims[0], "claire", "why")
@@ -194,7 +196,7 @@ func testWhatOneMayDoOnlyOneOfManyDoes(t *testing.T, w *world) {
 		}
 	}
 	atOnce(ask, ask, ask, ask)
-	if list, _, err := w.IdentityAudit(ctx); err != nil || len(list) != 6 {
+	if list, err := auditOf(t, w.Central); err != nil || len(list) != 7 {
 		t.Errorf("an audit of %d lines: %v", len(list), err)
 	}
 }

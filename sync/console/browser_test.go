@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"grattoir/sync/central"
 )
 
 // shell is Debian's chromium-headless-shell by its real path: the wrapper in /usr/bin
@@ -40,22 +42,23 @@ func browser(t *testing.T) context.Context {
 // TestPageSaysWhenItIsOutOfDate: in a real browser under the page's own policy, the
 // warning comes once the page is too old, and not before.
 func TestPageSaysWhenItIsOutOfDate(t *testing.T) {
-	db, _ := store(t)
+	c, _ := store(t)
+	h := desk(t, Options{Central: c}, central.RoleViewer)
 	tab := browser(t)
-	for _, c := range []struct {
+	for _, k := range []struct {
 		stale time.Duration
 		alarm chromedp.Action
 	}{
 		{time.Millisecond, chromedp.WaitVisible("#stale", chromedp.ByQuery)},
 		{time.Hour, chromedp.WaitNotVisible("#stale", chromedp.ByQuery)},
 	} {
-		server := httptest.NewServer(newConsole(Options{DB: db, Now: func() time.Time { return now }}, c.stale))
+		server := httptest.NewServer(signedDesk{newConsole(Options{Central: c, Now: func() time.Time { return now }}, k.stale), h.(signedDesk).token})
 		var age, styled string
-		err := chromedp.Run(tab, chromedp.Navigate(server.URL), chromedp.Poll(`document.getElementById("age").textContent !== ""`, nil), c.alarm,
+		err := chromedp.Run(tab, chromedp.Navigate(server.URL), chromedp.Poll(`document.getElementById("age").textContent !== ""`, nil), k.alarm,
 			chromedp.Text("#age", &age, chromedp.ByQuery),
 			chromedp.Evaluate(`getComputedStyle(document.querySelector("td.number")).textAlign`, &styled))
 		if err != nil {
-			t.Fatalf("stale after %v: %v", c.stale, err)
+			t.Fatalf("stale after %v: %v", k.stale, err)
 		}
 		if !strings.HasPrefix(age, "(il y a ") || !strings.HasSuffix(age, " s)") || styled != "right" {
 			t.Errorf("age %q, numbers aligned %q: script or style did not load", age, styled)
@@ -65,10 +68,41 @@ func TestPageSaysWhenItIsOutOfDate(t *testing.T) {
 			if err := chromedp.Run(tab, chromedp.FullScreenshot(&picture, 100)); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(path+"/console-"+c.stale.String()+".png", picture, 0o600); err != nil {
+			if err := os.WriteFile(path+"/console-"+k.stale.String()+".png", picture, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
 		server.Close()
+	}
+}
+
+// TestSignInAndOutInARealBrowser: under the page's own policies a browser sends the Origin,
+// the cookies and the tokens that forms are held against.
+func TestSignInAndOutInARealBrowser(t *testing.T) {
+	b := browse(t, Options{})
+	addUser(t, b.Central, central.RoleOperator)
+	server := httptest.NewServer(b.h)
+	defer server.Close()
+	tab := browser(t)
+	var wrong, user, after, cookies string
+	fill := func(secret string) chromedp.Action {
+		return chromedp.Tasks{chromedp.WaitVisible("[name=name]", chromedp.ByQuery), chromedp.SendKeys("[name=name]", "operator", chromedp.ByQuery),
+			chromedp.SendKeys("[name=password]", secret+"\r", chromedp.ByQuery)}
+	}
+	var picture []byte
+	err := chromedp.Run(tab, chromedp.Navigate(server.URL+"/?lang=en"), fill("not the password"), chromedp.WaitVisible(".problem", chromedp.ByQuery), chromedp.Text(".problem", &wrong, chromedp.ByQuery),
+		chromedp.FullScreenshot(&picture, 100),
+		fill(password), chromedp.WaitVisible(".user", chromedp.ByQuery), chromedp.Text(".user", &user, chromedp.ByQuery), chromedp.Evaluate("document.cookie", &cookies),
+		chromedp.Click(".bare button", chromedp.ByQuery), chromedp.WaitVisible("[name=password]", chromedp.ByQuery), chromedp.Navigate(server.URL+"/report/sync.json"), chromedp.Location(&after))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if path := os.Getenv("GRATTOIR_SHOTS"); path != "" {
+		if err := os.WriteFile(path+"/sign-in.png", picture, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if wrong == "" || user != "operator (operator)" || cookies != "" || !strings.Contains(after, "/sign-in?next=") {
+		t.Errorf("a wrong password: %q, signed in as %q, cookies that a script sees %q, after the sign-out at %q", wrong, user, cookies, after)
 	}
 }

@@ -1,7 +1,9 @@
-// Package console is the page that operations look at: both reports of sync/report, with
-// their filters in the address, and the same numbers as JSON and CSV. It only reads. It
-// answers this machine alone, loads nothing from elsewhere, and says how old it is.
-// Start at New; guard.go says whom it answers, view.go what it shows.
+// Package console is the pages that operations look at and act by, for users who sign in:
+// the reports of sync/report, with their filters in the address, and the same numbers as
+// JSON and CSV. Each sign-in, look at personal data, export and act stands in central's
+// audit before it is answered. It loads nothing from elsewhere and says how old it is.
+// Start at New; pages.go says how a page or an act joins, guard.go whom the console answers,
+// signin.go who is let in, view.go what the first page shows.
 package console
 
 import (
@@ -20,6 +22,7 @@ import (
 	"strings"
 	"time"
 
+	"grattoir/sync/central"
 	"grattoir/sync/report"
 	"grattoir/validate/money"
 )
@@ -33,24 +36,33 @@ const (
 	pageRows   = 500              // rows of a table on the page; JSON and CSV have all
 )
 
-// Options make a console. DB is needed.
+// Options make a console. Central is needed.
 type Options struct {
-	DB   *sql.DB          // central's store, read only: (*central.Central).Reader
-	Now  func() time.Time // central's clock; nil is time.Now
-	Zone *time.Location   // of days and of times people read; nil is Europe/Paris
-	Log  *slog.Logger     // nothing is logged without one
+	Central *central.Central
+	Now     func() time.Time // central's clock; nil is time.Now
+	Zone    *time.Location   // of days and of times people read; nil is Europe/Paris
+	Log     *slog.Logger     // nothing is logged without one
+	// TLS says that the console is served over TLS, so under any name that its certificate
+	// has. Without it only loopback is answered.
+	TLS bool
 }
 
 type console struct {
-	opt   Options
-	page  *template.Template
-	stale time.Duration
+	opt       Options
+	db        *sql.DB // central's store, read only
+	mux       *http.ServeMux
+	entries   []entry // of the menu
+	orders    map[string]order
+	public    publicPrizes
+	templates *template.Template
+	stale     time.Duration
 }
 
 // New gives the pages. They are safe to be served at once to many.
 func New(opt Options) http.Handler { return newConsole(opt, staleAfter) }
 
-func newConsole(opt Options, stale time.Duration) http.Handler {
+// newConsole is New for a page that is out of date after stale, with pages of a test's own.
+func newConsole(opt Options, stale time.Duration, more ...func(*console)) http.Handler {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
@@ -60,16 +72,33 @@ func newConsole(opt Options, stale time.Duration) http.Handler {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &console{opt: opt, stale: stale, page: template.Must(template.ParseFS(files, "templates/*.html"))}
+	c := &console{opt: opt, db: opt.Central.Reader(), mux: http.NewServeMux(), orders: map[string]order{}, stale: stale, templates: template.Must(template.ParseFS(files, "templates/*.html"))}
 	static, err := fs.Sub(files, "static")
 	if err != nil {
 		panic(err) // the folder is compiled in
 	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", c.show)
-	mux.HandleFunc("GET /report/{file}", c.export)
-	mux.Handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)))
-	return c.guarded(mux)
+	c.open("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)).ServeHTTP)
+	c.signInPages()
+	c.dashboard()
+	c.fleetPages()
+	c.gamePages()
+	c.packPages()
+	c.conflictPages()
+	c.messagePages()
+	c.policyPages()
+	c.publicPages()
+	c.accounts()
+	for _, add := range more {
+		add(c)
+	}
+	return c.guarded(c.mux)
+}
+
+// dashboard is the first page and its exports.
+func (c *console) dashboard() {
+	c.page("GET /{$}", everybody(), c.show)
+	c.page("GET /report/{file}", everybody(), c.export)
+	c.menu("/", everybody(), report.Text{FR: "Vue d'ensemble", EN: "Overview"})
 }
 
 // query is what an address asks for.
@@ -149,9 +178,9 @@ func (c *console) read(ctx context.Context, name string, q query, now time.Time)
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
 	if name == "sync" {
-		return report.Sync(ctx, c.opt.DB, q.of(name), now)
+		return report.Sync(ctx, c.db, q.of(name), now)
 	}
-	return report.Payouts(ctx, c.opt.DB, q.of(name), now)
+	return report.Payouts(ctx, c.db, q.of(name), now)
 }
 
 // status is the HTTP status of a report that could not be made.
@@ -188,7 +217,7 @@ func (c *console) show(w http.ResponseWriter, r *http.Request) {
 	now := c.opt.Now()
 	q, err := parseQuery(r.URL.RawQuery, c.opt.Zone)
 	code := status(err)
-	v := c.newView(q, now)
+	v := c.newView(r, q, now)
 	if err != nil {
 		v.Problem = c.explain(r, err)
 	} else {
@@ -202,15 +231,7 @@ func (c *console) show(w http.ResponseWriter, r *http.Request) {
 			v.add(made, q)
 		}
 	}
-	var page bytes.Buffer
-	if err := c.page.ExecuteTemplate(&page, "console.html", v); err != nil {
-		c.opt.Log.Error("page not made", "path", r.URL.Path, "err", err)
-		http.Error(w, "The page could not be made: central's log says why.", http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(code)
-	_, _ = w.Write(page.Bytes()) // an error here is the reader's connection
+	c.render(w, r, code, "console.html", v)
 }
 
 // export serves NAME.json and NAME.csv, whole: the numbers of the page with the same query.
@@ -230,20 +251,26 @@ func (c *console) export(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		made, err = c.read(r.Context(), name, q, now)
 	}
-	var text bytes.Buffer
-	if err == nil {
-		err = made.Write(&text, format)
-	}
 	if err != nil {
 		http.Error(w, c.explain(r, err), status(err))
 		return
 	}
+	c.give(w, r, made, format, encode(q.of(name), money.French))
+}
+
+// give answers with a report as a file, once the audit has its filter.
+func (c *console) give(w http.ResponseWriter, r *http.Request, made report.Report, format report.Format, filter string) {
+	var text bytes.Buffer
+	if err := made.Write(&text, format); err != nil {
+		http.Error(w, c.explain(r, err), status(err))
+		return
+	}
+	if r.Method == http.MethodGet && !c.note(w, r, "export", fmt.Sprintf("report %s, %s, %d rows, filter %q", made.Name, format, len(made.Rows), filter)) {
+		return
+	}
 	w.Header().Set("Content-Type", map[report.Format]string{report.JSON: "application/json", report.CSV: "text/csv; charset=utf-8; header=present"}[format])
 	if format == report.CSV {
-		w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=\"grattoir-%s-%s.csv\"", name, now.UTC().Format("20060102T150405Z")))
-	}
-	if r.Method == http.MethodGet {
-		c.opt.Log.Info("report exported", "report", name, "format", string(format), "filter", encode(q.of(name), money.French), "rows", len(made.Rows))
+		w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=\"grattoir-%s-%s.csv\"", made.Name, made.Made.UTC().Format("20060102T150405Z")))
 	}
 	_, _ = w.Write(text.Bytes()) // an error here is the reader's connection
 }

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -22,6 +23,7 @@ import (
 	_ "github.com/mattn/go-sqlite3"
 
 	"grattoir/sync/central"
+	"grattoir/sync/ledger/people"
 	"grattoir/sync/wire"
 )
 
@@ -29,10 +31,10 @@ var now = time.Date(2026, 11, 28, 11, 3, 4, 0, time.UTC) // 12:03:04 in Paris
 
 // store opens a real central with two terminals, one of which told hostile words, and
 // claims of two games.
-func store(t *testing.T) (read, write *sql.DB) {
+func store(t *testing.T) (c *central.Central, write *sql.DB) {
 	t.Helper()
 	dir := t.TempDir()
-	c, err := central.Open(t.Context(), central.Options{Dir: dir, Now: func() time.Time { return now }})
+	c, err := central.Open(t.Context(), central.Options{Dir: dir, Now: func() time.Time { return now }, PasswordCost: people.Cost{Memory: 8, Passes: 1, Threads: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +63,7 @@ func store(t *testing.T) (read, write *sql.DB) {
 				VALUES(?, 1, ?, 0, 'x', ?, 1, ?, 1, 123450, 'EUR', 'op', ?, '')`, id, n, fmt.Sprintf("shop-000%d", 1+n%2), 10*i+n, wire.FormatTime(now.Add(-24*time.Hour*time.Duration(n))))
 		}
 	}
-	return c.Reader(), write
+	return c, write
 }
 
 func put(t *testing.T, db *sql.DB, query string, args ...any) {
@@ -73,8 +75,47 @@ func put(t *testing.T, db *sql.DB, query string, args ...any) {
 
 func handler(t *testing.T) http.Handler {
 	t.Helper()
-	db, _ := store(t)
-	return New(Options{DB: db, Now: func() time.Time { return now }})
+	c, _ := store(t)
+	return desk(t, Options{Central: c}, central.RoleViewer)
+}
+
+const password = "correct horse battery"
+
+// addUser makes a user who is named as his role.
+func addUser(t *testing.T, c *central.Central, role central.Role) string {
+	t.Helper()
+	p, err := central.NewPassword(password)
+	if err == nil {
+		err = c.AddUser(t.Context(), "root", string(role), role, p)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(role)
+}
+
+// desk is the console as a user of a role sees it, who is signed in: a request that has
+// no session of its own carries his.
+func desk(t *testing.T, opt Options, role central.Role) http.Handler {
+	t.Helper()
+	opt.Now = func() time.Time { return now }
+	token, _, err := opt.Central.SignIn(t.Context(), addUser(t, opt.Central, role), central.TypedPassword(password), netip.MustParseAddr("127.0.0.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signedDesk{New(opt), token}
+}
+
+type signedDesk struct {
+	http.Handler
+	token string
+}
+
+func (d signedDesk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if _, err := r.Cookie(sessionCookie); err != nil {
+		r.AddCookie(&http.Cookie{Name: sessionCookie, Value: d.token})
+	}
+	d.Handler.ServeHTTP(w, r)
 }
 
 // request asks a handler under a loopback host; edit, when set, changes the request.
@@ -185,8 +226,8 @@ func TestLinksCarryTheSameFilterAndNumbers(t *testing.T) {
 
 func TestExportsAreFilesOfTheirKind(t *testing.T) {
 	var log bytes.Buffer
-	db, _ := store(t)
-	h := New(Options{DB: db, Now: func() time.Time { return now }, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	c, _ := store(t)
+	h := desk(t, Options{Central: c, Log: slog.New(slog.NewTextHandler(&log, nil))}, central.RoleViewer)
 	w := request(t, h, http.MethodGet, "/report/sync.csv", nil)
 	if got := w.Header().Get("Content-Disposition"); got != `attachment; filename="grattoir-sync-20261128T110304Z.csv"` {
 		t.Errorf("CSV: %q", got)
@@ -197,8 +238,9 @@ func TestExportsAreFilesOfTheirKind(t *testing.T) {
 	if got := request(t, h, http.MethodGet, "/report/sync.json", nil).Header().Get("Content-Type"); got != "application/json" {
 		t.Errorf("JSON: %q", got)
 	}
-	if n := strings.Count(log.String(), "report exported"); n != 2 {
-		t.Errorf("%d exports logged, want 2: %s", n, &log)
+	lines, err := c.NewestAudit(t.Context(), 0, 2)
+	if err != nil || len(lines) != 2 || lines[1].Act != "export" || lines[1].Operator != "viewer" || !strings.Contains(lines[1].About, "report sync, csv, 2 rows") {
+		t.Errorf("the exports in the audit: %+v, %v", lines, err)
 	}
 	for _, target := range []string{"/report/sync", "/report/sync.xml", "/report/sync.table", "/report/other.csv", "/other"} {
 		get(t, h, target, 404)
@@ -230,7 +272,7 @@ func TestConsoleAnswersLoopbackOnly(t *testing.T) {
 	}
 }
 
-func TestConsoleOnlyShows(t *testing.T) {
+func TestReportsOnlyShow(t *testing.T) {
 	h := handler(t)
 	for _, method := range []string{"POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"} {
 		for _, target := range []string{"/", "/report/sync.json", "/static/console.js"} {
@@ -259,7 +301,7 @@ func TestEveryAnswerCarriesThePolicy(t *testing.T) {
 }
 
 func TestLongTablesAreCutOnThePageAndNowhereElse(t *testing.T) {
-	db, write := store(t)
+	c, write := store(t)
 	tx, err := write.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -272,7 +314,7 @@ func TestLongTablesAreCutOnThePageAndNowhereElse(t *testing.T) {
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	h := New(Options{DB: db, Now: func() time.Time { return now }})
+	h := desk(t, Options{Central: c}, central.RoleViewer)
 	page := get(t, h, "/", 200)
 	holds(t, page, "Les 500 premières lignes sur 502", `<li class="all"><b>502</b>`, `<b>501</b> <span class="state never-seen">`)
 	sync, _, _ := strings.Cut(page, `id="payouts"`)
@@ -288,9 +330,9 @@ func TestLongTablesAreCutOnThePageAndNowhereElse(t *testing.T) {
 
 func TestBrokenStoreIsToldWithoutItsInsides(t *testing.T) {
 	var log bytes.Buffer
-	db, write := store(t)
+	c, write := store(t)
 	put(t, write, "DROP TABLE conflicts")
-	h := New(Options{DB: db, Now: func() time.Time { return now }, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	h := desk(t, Options{Central: c, Log: slog.New(slog.NewTextHandler(&log, nil))}, central.RoleViewer)
 	for _, target := range []string{"/", "/report/payouts.csv"} {
 		if text := get(t, h, target, 500); strings.Contains(text, "no such table") {
 			t.Errorf("%s shows the store's own words", target)

@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"net/http"
 	"time"
 
 	"grattoir/sync/report"
@@ -14,6 +15,9 @@ type words struct {
 	Ago                                          string // {} stands for the seconds
 	Terminal, Game, From, To, Apply, Clear       string
 	Other, OtherLang                             string // the other language, and its code
+	SignIn, SignOut, Name, Password, Denied      string
+	Wrong, Wait, Ended, First, Roles             string // Wait with a number of seconds
+	Menu                                         string
 	All, Total, NoRows, Problem                  string
 	More                                         string // with two numbers: shown, all
 	Titles                                       map[string]string
@@ -24,6 +28,9 @@ func wordsIn(lang money.Language) words {
 	if lang == money.English {
 		return words{Lang: "en", Title: "Grattoir central", MadeAt: "made at", Ago: "({} s ago)", Stale: "These numbers are out of date.", Reload: "Load again",
 			NoScript: "Without its script this page cannot say when it is out of date: mind the time it was made.",
+			SignIn:   "Sign in", SignOut: "Sign out", Name: "Name", Password: "Password", Denied: "Your role does not allow this.", Menu: "Pages",
+			Wrong: "Name or password is wrong.", Wait: "Too many wrong passwords: wait %d s.", Ended: "Your session has ended, or has not begun.",
+			First: "There is no user yet. On central's machine, make the first one:", Roles: "The roles are:",
 			Terminal: "Terminal", Game: "Game", From: "From (day)", To: "To (day)", Apply: "Filter", Clear: "All", Other: "Français", OtherLang: "fr",
 			All: "terminals in all", Total: "Total", NoRows: "Nothing to show.", Problem: "This could not be shown", More: "The first %d of %d rows; JSON and CSV have all of them. Totals are over all rows.",
 			Titles: map[string]string{"sync": "Synchronisation of the terminals", "payouts": "Payouts"},
@@ -32,6 +39,9 @@ func wordsIn(lang money.Language) words {
 	}
 	return words{Lang: "fr", Title: "Grattoir central", MadeAt: "fait à", Ago: "(il y a {} s)", Stale: "Ces chiffres ne sont plus à jour.", Reload: "Recharger",
 		NoScript: "Sans son script, cette page ne peut pas dire quand elle n'est plus à jour : regardez l'heure à laquelle elle a été faite.",
+		SignIn:   "Se connecter", SignOut: "Se déconnecter", Name: "Nom", Password: "Mot de passe", Denied: "Votre rôle ne le permet pas.", Menu: "Pages",
+		Wrong: "Nom ou mot de passe incorrect.", Wait: "Trop de mots de passe incorrects : attendez %d s.", Ended: "Votre session est terminée, ou n'a pas commencé.",
+		First: "Il n'y a encore aucun utilisateur. Sur la machine centrale, créez le premier :", Roles: "Les rôles sont :",
 		Terminal: "Terminal", Game: "Jeu", From: "Du (jour)", To: "Au (jour)", Apply: "Filtrer", Clear: "Tout", Other: "English", OtherLang: "en",
 		All: "terminaux en tout", Total: "Total", NoRows: "Rien à montrer.", Problem: "Ceci n'a pas pu être montré", More: "Les %d premières lignes sur %d ; JSON et CSV les ont toutes. Les totaux portent sur toutes les lignes.",
 		Titles: map[string]string{"sync": "Synchronisation des terminaux", "payouts": "Paiements"},
@@ -41,14 +51,11 @@ func wordsIn(lang money.Language) words {
 
 // view is the whole page.
 type view struct {
-	W            words
-	Made, MadeAt string // the instant, and the time people read
-	Stale        int64  // milliseconds
-	Filter       report.Filter
-	Other, Clear string // addresses
-	Problem      string
-	Sections     []section
-	lang         money.Language
+	frame
+	Filter   report.Filter
+	Clear    string // an address
+	Problem  string
+	Sections []section
 }
 
 // section is one report.
@@ -72,13 +79,14 @@ type part struct {
 // cell is a text and the classes that say how it looks.
 type cell struct{ Text, Class string }
 
-func (c *console) newView(q query, now time.Time) *view {
+func (c *console) newView(r *http.Request, q query, now time.Time) *view {
+	v := &view{frame: c.frame(r, report.Text{FR: "Vue d'ensemble", EN: "Overview"}, now), Filter: q.filter, Clear: address("/", encode(report.Filter{}, q.lang))}
 	other := money.English
 	if q.lang == money.English {
 		other = money.French
 	}
-	return &view{W: wordsIn(q.lang), Made: now.UTC().Format(time.RFC3339), MadeAt: now.In(c.opt.Zone).Format("15:04:05"), Stale: c.stale.Milliseconds(), Filter: q.filter, lang: q.lang,
-		Other: address("/", encode(q.filter, other)), Clear: address("/", encode(report.Filter{}, q.lang))}
+	v.Other = address("/", encode(q.filter, other)) // without what the address has and no filter is
+	return v
 }
 
 // add puts a report on the page.

@@ -164,6 +164,34 @@ func (t terminal) stateAt(now time.Time) string {
 	return StateMissing
 }
 
+// States counts the terminals in each state, as the sync report divides them. It reads
+// two columns, for who asks often.
+func States(ctx context.Context, db *sql.DB, now time.Time) (map[string]int64, error) {
+	counts := map[string]int64{}
+	for _, p := range states() {
+		counts[p.Key] = 0
+	}
+	rows, err := db.QueryContext(ctx, "SELECT state, contact FROM terminals")
+	if err != nil {
+		return nil, fmt.Errorf("terminals: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var t terminal
+		var contact string
+		if err := rows.Scan(&t.state, &contact); err != nil {
+			return nil, err
+		}
+		if contact != "" {
+			if t.contact, err = wire.ParseTime(contact); err != nil {
+				return nil, fmt.Errorf("a terminal's contact: %w", err)
+			}
+		}
+		counts[t.stateAt(now)]++
+	}
+	return counts, rows.Err()
+}
+
 // told tells whether the terminal ever said hello; an upload alone says little.
 func (t terminal) told() bool { return t.program != "" || t.skewMS.Valid }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"grattoir/sync/central"
 	"grattoir/sync/ledger"
 	"grattoir/sync/ledger/people"
 	"grattoir/sync/wire"
@@ -190,11 +192,21 @@ func TestIdentityIsReadAtCentralByTwoPersons(t *testing.T) {
 		if pendingOf(t, r) != 0 {
 			t.Fatalf("%+v", l.uplink.Status().Faults)
 		}
-		q, err := l.real.AskIdentity(t.Context(), fmt.Sprintf("%032x", 7), "claire", "judicial request")
+		password, err := central.NewPassword("correct horse battery staple")
+		if err == nil {
+			err = errors.Join(l.real.AddUser(t.Context(), "root", "claire", central.RoleSecurity, password), l.real.AddUser(t.Context(), "root", "denis", central.RoleSecurity, password))
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		list, err := l.real.OpenIdentity(t.Context(), q.Number, "denis", key)
+		q, err := l.real.AskIdentity(t.Context(), fmt.Sprintf("%032x", 7), "claire", "judicial request")
+		if err == nil {
+			err = l.real.AgreeIdentity(t.Context(), q.Number, "denis")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := l.real.OpenIdentity(t.Context(), q.Number, "claire", key)
 		if err != nil || len(list) != 1 || list[0].Identity.Surname != "Kerbrat" {
 			t.Fatalf("%d filings: %v", len(list), err)
 		}

@@ -60,7 +60,7 @@ func (c *Central) Start(ctx context.Context) error {
 	c.ended = make(chan error, 1)
 	go func(cmd *exec.Cmd, ended chan error) { ended <- cmd.Wait() }(c.server, c.ended)
 	return c.Until(ctx, "central was not ready in time", func() bool {
-		res, err := http.Get("http://" + c.Console + "/")
+		res, err := http.Get("http://" + c.Console + "/sign-in") // every other page wants a user
 		if err != nil {
 			return false
 		}

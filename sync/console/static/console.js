@@ -6,6 +6,7 @@
   const limit = Number(document.body.dataset.stale); // ms
   const alarm = document.getElementById("stale");
   const age = document.getElementById("age");
+  if (!age) return; // a page that shows no numbers
 
   // tell counts from the page's own load: the reader's clock may differ from central's.
   // The monotonic clock stands still while a machine sleeps, the other one may be set

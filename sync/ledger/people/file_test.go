@@ -393,7 +393,7 @@ func FuzzStoredHash(f *testing.F) {
 	f.Add("$argon2id$v=19$m=8,t=1,p=1$$")
 	f.Fuzz(func(t *testing.T, stored string) {
 		c, salt, key, err := parseHash(stored)
-		if err == nil && (c.text(salt, key) != stored || c.memory > maxMemory) {
+		if err == nil && (c.text(salt, key) != stored || c.Memory > maxMemory) {
 			t.Fatal(stored)
 		}
 	})

@@ -100,7 +100,7 @@ func (s *Staff) prove(ctx context.Context, c Credentials, may func(Operator) boo
 	subject, who := subjectOf(c.Operator), c.Operator
 	if !known {
 		// What was typed is not written down: it may be a PIN in the wrong field.
-		subject, who, stored = ofUnknown, "?", s.opt.cost.nobody()
+		subject, who, stored = ofUnknown, "?", s.opt.cost.Nobody()
 	}
 	counted, err := s.count(ctx, subject, known && o.Role.rank() >= Manager.rank())
 	if err != nil {
@@ -192,7 +192,7 @@ func forget(ctx context.Context, tx *sql.Tx, subject string) error {
 
 // giveBack forgets the wrong tries after a right PIN, and makes the hash again when its
 // cost is not today's. A suspended operator's right PIN frees nobody but himself.
-func (s *Staff) giveBack(ctx context.Context, o Operator, p PIN, was cost) error {
+func (s *Staff) giveBack(ctx context.Context, o Operator, p PIN, was Cost) error {
 	hash := ""
 	if was != s.opt.cost {
 		hash = s.opt.cost.hash(p)

@@ -155,7 +155,7 @@ type Options struct {
 	Moment   func() ledger.Moment // asked once for each act
 	AutoLock time.Duration        // idle time after which the counter locks; 0 is never
 
-	cost cost              // zero for the one that operators' PINs deserve
+	cost Cost              // zero for the one that operators' PINs deserve
 	step func(step string) // tests follow and cut an attempt here
 	disk disk
 }
@@ -176,7 +176,7 @@ type Staff struct {
 // Open opens the operators' file, creating it when there is none. A session that was
 // open is open again, locked. The errors are ErrInUse, ErrDamaged and ledger.ErrMode.
 func Open(ctx context.Context, opt Options) (*Staff, error) {
-	if opt.cost == (cost{}) {
+	if opt.cost == (Cost{}) {
 		opt.cost = shippedCost
 	}
 	f, err := openFile(ctx, opt.Path, staffKind(), opt.Terminal, opt.Moment, opt.disk)

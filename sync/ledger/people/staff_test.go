@@ -54,7 +54,7 @@ func (w *world) reboot() {
 	w.mono = 5 * time.Second
 }
 
-var cheap = cost{memory: 8, passes: 1, threads: 1}
+var cheap = Cost{Memory: 8, Passes: 1, Threads: 1}
 
 func staffOptions(dir string, w *world) Options {
 	return Options{Path: filepath.Join(dir, "people.db"), Terminal: "T-1", Moment: w.moment, AutoLock: 10 * time.Minute, cost: cheap}
@@ -197,7 +197,7 @@ func TestPINNeverShows(t *testing.T) {
 
 // TestArgonVector is the reference implementation's vector for Argon2id, 64 MiB, 2 passes.
 func TestArgonVector(t *testing.T) {
-	key := cost{memory: 1 << 16, passes: 2, threads: 1}.key(PIN{"password"}, []byte("somesalt"))
+	key := Cost{Memory: 1 << 16, Passes: 2, Threads: 1}.key("password", []byte("somesalt"))
 	if got := hex.EncodeToString(key); got != "09316115d5cf24ed5a15a31a3ba326e5cf32edc24702987c02b6566f61913cf7" {
 		t.Error(got)
 	}
@@ -217,7 +217,7 @@ func TestCostIsStoredAndRises(t *testing.T) {
 		t.Fatal(stored())
 	}
 	must(t, s.Close())
-	opt.cost = cost{memory: 16, passes: 2, threads: 1}
+	opt.cost = Cost{Memory: 16, Passes: 2, Threads: 1}
 	s = openStaff(t, opt)
 	_, err := s.SignOn(context.Background(), as(t, "marie", wrongPIN), 0, "EUR")
 	want(t, err, ErrWrong)
@@ -247,7 +247,7 @@ func TestHostileHashIsDamage(t *testing.T) {
 }
 
 func TestUnknownOperatorCostsAsMuchAsWrongPIN(t *testing.T) {
-	c, _, _, err := parseHash(cheap.nobody())
+	c, _, _, err := parseHash(cheap.Nobody())
 	if err != nil || c != cheap {
 		t.Fatalf("%v %v", c, err)
 	}
