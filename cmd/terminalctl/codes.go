@@ -16,6 +16,7 @@ import (
 	"grattoir/device/printer"
 	"grattoir/device/scanner"
 	"grattoir/device/terminal"
+	"grattoir/firmware/flash"
 	"grattoir/sync/ledger/people"
 	"grattoir/sync/uplink"
 	"grattoir/validate"
@@ -108,6 +109,9 @@ func codes() []codeRow {
 	add("self-test", *health.Sale())
 	for _, m := range health.Trials() {
 		add("self-test, "+m.Name, terminal.Fault{Code: m.Code, Technician: m.Text})
+	}
+	for _, m := range flash.Meanings() {
+		add("flashing, "+m.Name, terminal.Fault{Code: m.Code, Technician: m.Text + " " + m.Hint})
 	}
 	slices.SortStableFunc(all, byCode)
 	return all

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -15,7 +16,9 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/mod/sumdb/note"
 
+	"grattoir/firmware/flash"
 	"grattoir/sync/ledger"
 	"grattoir/sync/ledger/people"
 	"grattoir/validate"
@@ -47,7 +50,7 @@ func TestScripts(t *testing.T) {
 			return len(chips) > 0, err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "flip": flip, "status": status, "paid": paid, "till": till, "signed": signed, "hold": hold, "payT1": payT1, "noted": noted, "cutaudit": cutAudit,
-			"counter": openCounter, "enrolled": enrolled, "answers": answers, "device": device, "locked": locked, "files": files},
+			"counter": openCounter, "enrolled": enrolled, "answers": answers, "device": device, "locked": locked, "files": files, "image": image},
 	})
 }
 
@@ -140,6 +143,20 @@ func files(ts *testscript.TestScript, _ bool, args []string) {
 	if ts.Check(err); len(list) != n {
 		ts.Fatalf("%d files %s: %v", len(list), args[1], list)
 	}
+}
+
+// image KEY DIR makes a small image of 3 MiB, the last one a hole, signed with the key.
+func image(ts *testscript.TestScript, _ bool, args []string) {
+	secret, err := os.ReadFile(ts.MkAbs(args[0]))
+	ts.Check(err)
+	signer, err := note.NewSigner(strings.TrimSpace(string(secret)))
+	ts.Check(err)
+	raw := make([]byte, 3<<20)
+	copy(raw[510:], "\x55\xaa")
+	copy(raw[3<<19:], "a file system")
+	release := flash.Release{Name: "grattoir-rpi", Version: "1.4.0", Board: "grattoir-rpi-arm64", Built: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)}
+	_, _, err = flash.Pack(context.Background(), bytes.NewReader(raw), ts.MkAbs(args[1]), release, signer)
+	ts.Check(err)
 }
 
 // paid FILE N [close] makes the ledger of terminal T-1, or opens it, pays N more tickets,

@@ -1,6 +1,7 @@
 package flash
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,26 +14,46 @@ import (
 
 // Record is the audit line of one card: who did what to which card, and what came of it.
 type Record struct {
-	At       time.Time `json:"at"` // by this machine's clock, UTC
-	Program  string    `json:"program"`
-	Operator string    `json:"operator"` // as the machine or the command line names them: nothing proves it
-	Act      string    `json:"act"`      // write or verify
-	Drive    string    `json:"drive"`    // the model, or the file
-	Serial   string    `json:"serial"`
-	Size     int64     `json:"size"`
-	Image    string    `json:"image"` // name and version
-	ID       string    `json:"image_id"`
-	SHA256   string    `json:"image_sha256"` // of the raw image
-	BurnIn   bool      `json:"burn_in"`
-	Outcome  string    `json:"outcome"` // done, slow, stopped, or failed
-	Code     string    `json:"code"`    // of the fault, "" for none
-	Why      string    `json:"why"`
-	Resumed  int64     `json:"resumed_bytes"`
-	Written  int64     `json:"written_bytes"`
-	Verified int64     `json:"verified_bytes"`
-	Zeroed   int64     `json:"zeroed_bytes"`
-	Seconds  float64   `json:"seconds"`
-	Speed    int64     `json:"median_bytes_per_second"`
+	At        time.Time `json:"at"` // by this machine's clock, UTC
+	Program   string    `json:"program"`
+	Operator  string    `json:"operator"` // as the machine or the command line names them: nothing proves it
+	Act       string    `json:"act"`      // write or verify
+	Drive     string    `json:"drive"`    // the model, or the file
+	Serial    string    `json:"serial"`
+	Size      int64     `json:"size"`
+	Image     string    `json:"image"` // name and version
+	ID        string    `json:"image_id"`
+	SHA256    string    `json:"image_sha256"` // of the raw image
+	ImageSize int64     `json:"image_size"`
+	BurnIn    bool      `json:"burn_in"`
+	Outcome   string    `json:"outcome"` // done, slow, stopped, or failed
+	Code      string    `json:"code"`    // of the fault, "" for none
+	Why       string    `json:"why"`
+	Resumed   int64     `json:"resumed_bytes"`
+	Written   int64     `json:"written_bytes"`
+	Verified  int64     `json:"verified_bytes"`
+	Zeroed    int64     `json:"zeroed_bytes"`
+	Seconds   float64   `json:"seconds"`
+	Speed     int64     `json:"median_bytes_per_second"`
+}
+
+// Result takes what came of the job into the record.
+func (r *Record) Result(res Result, err error) {
+	r.Resumed, r.Written, r.Verified, r.Zeroed = res.Resumed, res.Written, res.Verified, res.Zeroed
+	r.Seconds, r.Speed, r.Outcome = res.Took.Seconds(), int64(res.Speed), "done"
+	var f *Fault
+	switch {
+	case errors.Is(err, context.Canceled):
+		r.Outcome = "stopped"
+	case err != nil:
+		r.Outcome, r.Why = "failed", err.Error()
+		if errors.As(err, &f) {
+			r.Code = f.Code
+		}
+	case res.Slow:
+		r.Outcome, r.Code = "slow", codeSlow
+		r.Why = (&Fault{Code: codeSlow}).Hint()
+	}
 }
 
 // Append adds the record to a file of JSON lines, durable when it returns. Several tools

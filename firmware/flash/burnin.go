@@ -55,10 +55,10 @@ func (p pattern) compare(b []byte, off int64, scratch []byte) (at, from int64, o
 	return 0, 0, true
 }
 
-// places are where a fake card shows: its end, each power of two, and places between. Each
-// is a whole unit, none the first.
+// places are where a fake card shows: its end, each power of two, and places between. None
+// is in the first unit.
 func places(size int64) []int64 {
-	list := []int64{(size/unit - 1) * unit}
+	list := []int64{size/sector*sector - look}
 	for p := int64(unit); p < size/unit*unit; p *= 2 {
 		list = append(list, p)
 	}
@@ -71,6 +71,10 @@ func places(size int64) []int64 {
 	return slices.DeleteFunc(list, func(off int64) bool { return off < unit })
 }
 
+// look is how much the probe writes at each place, in bytes: in all more than a card's
+// cache holds.
+const look = 256 << 10
+
 // probe looks for a fake capacity in seconds: it writes a few places all over the card,
 // then reads all of them. It finds a card that drops what lies beyond its real end, and
 // one whose addresses wrap at a power of two or at a place it looks at; reading the image
@@ -78,14 +82,14 @@ func places(size int64) []int64 {
 // are zero afterwards.
 func (w *writer) probe() error {
 	list, p := places(w.medium.Size()), newPattern()
-	w.begin(PhaseProbe, 3*unit*int64(len(list)))
-	b, scratch := aligned(unit), make([]byte, unit)
+	w.begin(PhaseProbe, 3*look*int64(len(list)))
+	b, scratch := aligned(look), make([]byte, look)
 	for _, off := range list {
 		p.fill(b, off)
 		if err := w.write(b, off); err != nil {
 			return err
 		}
-		w.add(unit)
+		w.add(look)
 	}
 	if err := w.sync(); err != nil {
 		return err
@@ -97,7 +101,7 @@ func (w *writer) probe() error {
 		if at, from, ok := p.compare(b, off, scratch); !ok {
 			return w.lost(at, from)
 		}
-		w.add(unit)
+		w.add(look)
 	}
 	if err := w.marked(p); err != nil {
 		return err
@@ -107,7 +111,7 @@ func (w *writer) probe() error {
 		if err := w.write(b, off); err != nil {
 			return err
 		}
-		w.add(unit)
+		w.add(look)
 	}
 	return w.sync()
 }
@@ -146,7 +150,7 @@ const (
 // elsewhere is a fake capacity at once; other damage is counted to the end.
 func (w *writer) burnIn() error {
 	p, end := newPattern(), w.medium.Size()/sector*sector
-	b, scratch := aligned(maxRange), make([]byte, maxRange)
+	b, scratch := w.scratch, make([]byte, maxRange)
 	w.begin(PhaseBurn, end-unit)
 	for off := int64(unit); off < end; off += maxRange {
 		part := b[:min(maxRange, end-off)]

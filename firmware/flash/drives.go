@@ -1,6 +1,7 @@
 package flash
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -46,7 +47,7 @@ func (d *Drive) refuse(code, format string, args ...any) {
 }
 
 func (s System) path(parts ...string) string {
-	return filepath.Join(append([]string{"/", s.Root}, parts...)...)
+	return filepath.Join(append([]string{cmp.Or(s.Root, "/")}, parts...)...)
 }
 
 // virtual are drives that no slot holds.

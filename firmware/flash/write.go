@@ -55,6 +55,7 @@ type writer struct {
 	*track
 	image   *Image
 	job     Job
+	scratch []byte // of one range, for the calls that follow each other
 	journal *journal
 	began   time.Time
 	result  Result
@@ -70,7 +71,7 @@ func begin(ctx context.Context, job Job) (*writer, error) {
 	if job.Medium.Size() < job.Image.Size {
 		return nil, fault(codeSmall, job.Medium.Name(), "it has %d bytes, the image needs %d", job.Medium.Size(), job.Image.Size)
 	}
-	return &writer{track: &track{ctx: ctx, medium: job.Medium, tell: job.Tell}, image: job.Image, job: job, began: time.Now()}, nil
+	return &writer{track: &track{ctx: ctx, medium: job.Medium, tell: job.Tell}, image: job.Image, job: job, scratch: aligned(maxRange), began: time.Now()}, nil
 }
 
 // run is the job. A card that does not keep what is written must be begun anew, and may
@@ -104,7 +105,7 @@ func (w *writer) steps() (err error) {
 	if err := w.readBack(rest, w.image.Size-unit); err != nil {
 		return err
 	}
-	raw, err := w.image.load(first, make([]byte, maxPacked), aligned(maxRange))
+	raw, err := w.image.load(first, make([]byte, maxPacked), w.scratch)
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func (w *writer) steps() (err error) {
 		return err
 	}
 	w.result.Written += first.Len
-	if _, err := w.check(first, aligned(maxRange), nil); err != nil {
+	if _, err := w.check(first, nil); err != nil {
 		return err
 	}
 	return w.journal.forget()
@@ -202,7 +203,7 @@ func (w *writer) fill() error {
 	}
 	w.begin(PhaseWrite, total)
 	ctx, stop := context.WithCancel(w.ctx)
-	loads, scratch := w.prefetch(ctx, ranges), aligned(maxRange)
+	loads := w.prefetch(ctx, ranges)
 	defer func() {
 		stop()
 		for range loads.ready { // the image may be closed only when nothing reads it
@@ -213,7 +214,7 @@ func (w *writer) fill() error {
 		if l.err != nil {
 			return l.err
 		}
-		if err := w.put(l, scratch); err != nil {
+		if err := w.put(l); err != nil {
 			return err
 		}
 		if loads.free <- l.buffer; l.Off+l.Len-synced >= w.job.every {
@@ -239,9 +240,9 @@ func (w *writer) checkpoint(done int64) error {
 }
 
 // put writes one range, or looks at a hole.
-func (w *writer) put(l loaded, scratch []byte) error {
+func (w *writer) put(l loaded) error {
 	if l.Hole {
-		return w.zero(l.Range, scratch)
+		return w.zero(l.Range)
 	}
 	if err := w.write(l.raw, l.Off); err != nil {
 		return err
@@ -253,9 +254,9 @@ func (w *writer) put(l loaded, scratch []byte) error {
 
 // zero makes a hole read as zeros. Reading is several times faster than writing, and most
 // cards are zero after they were told to discard.
-func (w *writer) zero(r Range, scratch []byte) error {
+func (w *writer) zero(r Range) error {
 	for off := r.Off; off < r.Off+r.Len; off += maxRange {
-		part := scratch[:min(maxRange, r.Off+r.Len-off)]
+		part := w.scratch[:min(maxRange, r.Off+r.Len-off)]
 		if err := w.read(part, off); err != nil {
 			return err
 		}
@@ -283,13 +284,12 @@ func (w *writer) keep() (ranges []Range, err error) {
 		return w.image.blocks.Ranges[1:], nil
 	}
 	w.begin(PhaseResume, total)
-	scratch := aligned(maxRange)
 	for _, r := range w.image.blocks.Ranges[1:] {
 		if r.Off+r.Len > w.journal.done {
 			ranges = append(ranges, r)
 			continue
 		}
-		_, err := w.check(r, scratch, nil)
+		_, err := w.check(r, nil)
 		var f *Fault
 		switch {
 		case errors.As(err, &f) && f.Code == codeDiffers:
@@ -319,7 +319,7 @@ type loads struct {
 
 // prefetch unpacks the next ranges while one is being written.
 func (w *writer) prefetch(ctx context.Context, ranges []Range) loads {
-	const ahead = 3
+	const ahead = 2
 	l := loads{ready: make(chan loaded), free: make(chan []byte, ahead)}
 	for range ahead {
 		l.free <- aligned(maxRange)
@@ -365,9 +365,8 @@ func (w *writer) readBack(ranges []Range, total int64) error {
 		return err
 	}
 	w.begin(PhaseVerify, total)
-	scratch := aligned(maxRange)
 	for _, r := range ranges {
-		n, err := w.check(r, scratch, w.add)
+		n, err := w.check(r, w.add)
 		w.result.Verified += n
 		if err != nil {
 			return err
@@ -381,9 +380,9 @@ func (w *writer) readBack(ranges []Range, total int64) error {
 
 // check reads one range and tells how much of it was found right. What differs is F13, or
 // F14 where it is another part of the image.
-func (w *writer) check(r Range, scratch []byte, count func(int64)) (n int64, err error) {
+func (w *writer) check(r Range, count func(int64)) (n int64, err error) {
 	for off := r.Off; off < r.Off+r.Len; off += maxRange {
-		part := scratch[:min(maxRange, r.Off+r.Len-off)]
+		part := w.scratch[:min(maxRange, r.Off+r.Len-off)]
 		if err := w.read(part, off); err != nil {
 			return n, err
 		}
