@@ -52,6 +52,8 @@ type console struct {
 	db        *sql.DB // central's store, read only
 	mux       *http.ServeMux
 	entries   []entry // of the menu
+	orders    map[string]order
+	public    publicPrizes
 	templates *template.Template
 	stale     time.Duration
 }
@@ -70,7 +72,7 @@ func newConsole(opt Options, stale time.Duration, more ...func(*console)) http.H
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &console{opt: opt, db: opt.Central.Reader(), mux: http.NewServeMux(), stale: stale, templates: template.Must(template.ParseFS(files, "templates/*.html"))}
+	c := &console{opt: opt, db: opt.Central.Reader(), mux: http.NewServeMux(), orders: map[string]order{}, stale: stale, templates: template.Must(template.ParseFS(files, "templates/*.html"))}
 	static, err := fs.Sub(files, "static")
 	if err != nil {
 		panic(err) // the folder is compiled in
@@ -78,6 +80,13 @@ func newConsole(opt Options, stale time.Duration, more ...func(*console)) http.H
 	c.open("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)).ServeHTTP)
 	c.signInPages()
 	c.dashboard()
+	c.fleetPages()
+	c.gamePages()
+	c.packPages()
+	c.conflictPages()
+	c.messagePages()
+	c.policyPages()
+	c.publicPages()
 	c.accounts()
 	for _, add := range more {
 		add(c)
@@ -242,20 +251,26 @@ func (c *console) export(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		made, err = c.read(r.Context(), name, q, now)
 	}
-	var text bytes.Buffer
-	if err == nil {
-		err = made.Write(&text, format)
-	}
 	if err != nil {
 		http.Error(w, c.explain(r, err), status(err))
 		return
 	}
-	if r.Method == http.MethodGet && !c.note(w, r, "export", fmt.Sprintf("report %s, %s, %d rows, filter %q", name, format, len(made.Rows), encode(q.of(name), money.French))) {
+	c.give(w, r, made, format, encode(q.of(name), money.French))
+}
+
+// give answers with a report as a file, once the audit has its filter.
+func (c *console) give(w http.ResponseWriter, r *http.Request, made report.Report, format report.Format, filter string) {
+	var text bytes.Buffer
+	if err := made.Write(&text, format); err != nil {
+		http.Error(w, c.explain(r, err), status(err))
+		return
+	}
+	if r.Method == http.MethodGet && !c.note(w, r, "export", fmt.Sprintf("report %s, %s, %d rows, filter %q", made.Name, format, len(made.Rows), filter)) {
 		return
 	}
 	w.Header().Set("Content-Type", map[report.Format]string{report.JSON: "application/json", report.CSV: "text/csv; charset=utf-8; header=present"}[format])
 	if format == report.CSV {
-		w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=\"grattoir-%s-%s.csv\"", name, now.UTC().Format("20060102T150405Z")))
+		w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=\"grattoir-%s-%s.csv\"", made.Name, made.Made.UTC().Format("20060102T150405Z")))
 	}
 	_, _ = w.Write(text.Bytes()) // an error here is the reader's connection
 }

@@ -33,7 +33,7 @@ func (c *console) guarded(next http.Handler) http.Handler {
 			http.Error(w, "This page is answered under localhost or a loopback address only.", http.StatusMisdirectedRequest)
 			return
 		}
-		if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+		if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" && !strings.HasPrefix(r.URL.Path, publicPath) {
 			c.opt.Log.Warn("a request begun by another site was refused", "path", r.URL.Path)
 			http.Error(w, "Requests begun by another site are refused: type the address.", http.StatusForbidden)
 			return

@@ -251,9 +251,9 @@ func TestRolesDecideWhoSeesAndActs(t *testing.T) {
 	var audited []string
 	b := &browsing{}
 	b = browse(t, Options{}, func(c *console) {
-		c.page("GET /packs", acting(), func(w http.ResponseWriter, r *http.Request) { _, _ = fmt.Fprint(w, whoOf(r.Context()).Name) })
-		c.menu("/packs", acting(), report.Text{FR: "Livrets", EN: "Packs"})
-		c.act("POST /packs", acting(), "pack-deliver", func(w http.ResponseWriter, _ *http.Request) {
+		c.page("GET /trial", acting(), func(w http.ResponseWriter, r *http.Request) { _, _ = fmt.Fprint(w, whoOf(r.Context()).Name) })
+		c.menu("/trial", acting(), report.Text{FR: "Essai", EN: "Trial"})
+		c.act("POST /trial", acting(), "pack-deliver", func(w http.ResponseWriter, _ *http.Request) {
 			audited = b.acts(t, 1)
 			w.WriteHeader(code)
 		})
@@ -264,19 +264,19 @@ func TestRolesDecideWhoSeesAndActs(t *testing.T) {
 		form := url.Values{"csrf": {b.token(t, "/")}, "pack": {"17\n\x00"}, "password": {"s3cret"}, "key": {"s3cret"}}
 		page := b.sees(t, "/", 200)
 		audited = nil
-		w := b.ask(t, http.MethodPost, "/packs", form, nil)
+		w := b.ask(t, http.MethodPost, "/trial", form, nil)
 		if role != central.RoleOperator {
-			if w.Code != 403 || audited != nil || strings.Contains(page, "/packs") {
+			if w.Code != 403 || audited != nil || strings.Contains(page, "/trial") {
 				t.Errorf("%s acts: %d", role, w.Code)
 			}
-			holds(t, b.sees(t, "/packs", 403), "Votre rôle ne le permet pas.")
+			holds(t, b.sees(t, "/trial", 403), "Votre rôle ne le permet pas.")
 			continue
 		}
-		if w.Code != 200 || len(audited) != 1 || audited[0] != "pack-deliver operator: pack=17??" || !strings.Contains(page, `href="/packs"`) || b.sees(t, "/packs", 200) != "operator" {
+		if w.Code != 200 || len(audited) != 1 || audited[0] != "pack-deliver operator: pack=17??" || !strings.Contains(page, `href="/trial"`) || b.sees(t, "/trial", 200) != "operator" {
 			t.Errorf("an operator acts: %d %q", w.Code, audited)
 		}
 		code = http.StatusConflict
-		b.ask(t, http.MethodPost, "/packs", form, nil)
+		b.ask(t, http.MethodPost, "/trial", form, nil)
 		if got := b.acts(t, 1); got[0] != "pack-deliver-refused operator: Conflict" {
 			t.Errorf("an act that was refused: %q", got)
 		}

@@ -43,6 +43,8 @@ func TestGoldenFleetReportsTheSameOnBothDatabases(t *testing.T) {
 				t.Run("balances", func(t *testing.T) { testFleetBalances(t, s, f) })
 				t.Run("forms", func(t *testing.T) { testFormsAgree(t, s) })
 			}
+			t.Run("pages", func(t *testing.T) { testFleetPages(t, s) })
+			t.Run("curve", func(t *testing.T) { testPayoutCurve(t, s, f) })
 			var digests strings.Builder
 			for _, a := range Kinds() {
 				view, err := Make(t.Context(), s.read, a.Name, goldenViews()[a.Name], fleetNow)
