@@ -331,10 +331,11 @@ func TestFleetRunsOfOneSeedAreIdentical(t *testing.T) {
 	}
 }
 
+// firstDifference names the first act that two runs do not share, with those before it.
 func firstDifference(a, b []told) string {
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {
-			return fmt.Sprintf("%v %s: %q and %v %s: %q", a[i].at, a[i].who, a[i].words, b[i].at, b[i].who, b[i].words)
+			return fmt.Sprintf("%v and %v after\n%v", a[i], b[i], a[max(0, i-30):i])
 		}
 	}
 	return fmt.Sprintf("%d acts and %d", len(a), len(b))

@@ -87,6 +87,10 @@ type told struct {
 	words string
 }
 
+func (l told) String() string {
+	return fmt.Sprintf("%s %s: %s\n", l.at.UTC().Format("15:04:05.000000"), l.who, l.words)
+}
+
 // breach is an invariant that did not hold.
 type breach struct {
 	invariant int // as truth numbers them; 0 for a fault that none names
@@ -214,11 +218,7 @@ func (f *fleet) hash() string {
 
 func (f *fleet) tail(n int) string {
 	list := f.sorted()
-	var b strings.Builder
-	for _, l := range list[max(0, len(list)-n):] {
-		fmt.Fprintf(&b, "%s %s: %s\n", l.at.UTC().Format("15:04:05.000"), l.who, l.words)
-	}
-	return b.String()
+	return fmt.Sprint(list[max(0, len(list)-n):])
 }
 
 // breach notes that an invariant does not hold.

@@ -260,6 +260,9 @@ func (r shutRegister) Record(context.Context, string, validate.Identification, [
 	return 0, denied(r.err)
 }
 
+// Ready says why not.
+func (r shutRegister) Ready() error { return denied(r.err) }
+
 // run locks the idle counter, and erases records whose term has passed, until ctx ends.
 func (w *crew) run(ctx context.Context) error {
 	ended := make(chan error, 1)
@@ -285,12 +288,24 @@ func (w *crew) run(ctx context.Context) error {
 	return nil
 }
 
+// wrongPIN is people's refusal of a wrong PIN, which the counter knows as its own.
+type wrongPIN struct{ error }
+
+// Is tells that it is terminal.ErrPIN too.
+func (wrongPIN) Is(target error) bool { return target == terminal.ErrPIN }
+
+// Unwrap gives the refusal.
+func (w wrongPIN) Unwrap() error { return w.error }
+
 // denied words an error of the people package for the counter.
 func denied(err error) error {
 	if err == nil {
 		return nil
 	}
 	m := people.Explain(err)
+	if errors.Is(err, people.ErrWrong) {
+		err = wrongPIN{err}
+	}
 	return &terminal.Denied{Fault: terminal.Fault{Code: m.Code, ClerkFR: m.ClerkFR, ClerkEN: m.ClerkEN, Technician: m.Technician}, Err: err}
 }
 
@@ -373,6 +388,9 @@ type deskRegister struct {
 	*people.Register
 	span time.Duration
 }
+
+// Ready is nil: the register was opened with central's key.
+func (r deskRegister) Ready() error { return nil }
 
 // Record stores whom the payments are made to, after it has looked what the same person
 // was paid before.

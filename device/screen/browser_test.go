@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
@@ -360,6 +361,11 @@ func shots(c *counter, l money.Language) []shot {
 	add("ask", on(validate.Winner, 199999), true)
 	identity := on(validate.Winner, 250000)
 	identity.View.Verdict.Needs = []validate.Need{validate.ConfirmCash, validate.Identity}
+	if c.register != nil {
+		add("identity-take", identity, false)
+		c.register.Break(errors.New("shut"))
+		defer c.register.Break(nil)
+	}
 	add("identity", identity, false)
 	for _, p := range []validate.PrintState{validate.Sending, validate.Held, validate.Unknown, validate.Sent, validate.Consumed, validate.Printed} {
 		s := on(validate.Winner, 199999)
@@ -424,6 +430,8 @@ func (c *counter) sheetShots(base terminal.State, on func(validate.Reason, money
 	add("typing-wrong", typing, sheet{}, false)
 
 	wrong := &terminal.Denied{Fault: terminal.Fault{Code: "O3", ClerkFR: "Code faux. Encore 2 essais,\nensuite 15 minutes d'attente.", ClerkEN: "Wrong PIN. 2 more tries, then\na wait of 15 minutes."}, Err: errors.New("wrong")}
+	known := on(validate.Winner, 250000)
+	known.View.Verdict.Needs = []validate.Need{validate.ConfirmCash, validate.Identity}
 	who := Operator{"anne-marie", "Anne-Marie Kermadec-Le Gall", "manager"}
 	var many []Operator
 	for i := range 11 {
@@ -438,6 +446,16 @@ func (c *counter) sheetShots(base terminal.State, on func(validate.Reason, money
 	copied.Print = validate.Printed
 	acts := []validate.Transaction{{Entry: paid.Number, At: noon, Claim: &paid}, {Entry: paid.Number, At: noon, Reversal: &taken}, {Entry: paid.Number, At: noon, Reprint: &validate.Reprint{Number: paid.Number, Copy: 2}},
 		{Entry: paid.Number, At: noon, Closing: &z}, {Entry: paid.Number, At: noon, Claim: &copied}}
+	taken.Reason = validate.OtherReason
+	refusal := taken
+	refusal.State, refusal.Answer = validate.ReversalRefused, strings.Repeat("Le ticket a été payé deux fois. ", 6)
+	who40 := strings.Repeat("MAXIMILIENNE ", 4)[:40]
+	identity := func(step int) sheet {
+		return sheet{name: identitySheet, winner: &winner{step: step, who: validate.Identification{Surname: who40, FirstNames: who40, Born: "1970-05-12", BirthPlace: who40,
+			Address: strings.Repeat("AVENUE ", 11)[:72], Document: "residence-permit", Number: who40, IssuedBy: who40, ValidTo: "2031-12-31"}}}
+	}
+	wrongDate := identity(6)
+	wrongDate.err = errDate
 	long := strings.Repeat("Message du centre assez long, ", 8) + "et il est fini par ces mots, enfin voilà."
 	for name, x := range map[string]sheet{
 		"menu": {name: menuSheet}, "code": {name: codeSheet}, "code-wrong": {name: codeSheet, err: errDigits},
@@ -446,9 +464,18 @@ func (c *counter) sheetShots(base terminal.State, on func(validate.Reason, money
 		"sure-off": {name: sureSheet, purpose: toSignOff}, "sure-close": {name: sureSheet, purpose: toClose, kind: validate.MonthClosing, err: wrong}, "sure-train": {name: sureSheet, purpose: toTrain},
 		"closings": {name: closingsSheet}, "report": {name: reportSheet, kind: x.Kind, report: &x}, "report-z": {name: reportSheet, kind: z.Kind, report: &z, said: true, page: 1},
 		"history": {name: historySheet, acts: acts, report: &x, page: 0}, "history-none": {name: historySheet}, "slip": {name: slipSheet, receipt: &paid, err: wrong}, "slip-sent": {name: slipSheet, receipt: &copied, said: true},
+		"slip-asked": {name: slipSheet, receipt: &copied, acts: []validate.Transaction{{Reversal: &taken}}}, "slip-refused": {name: slipSheet, receipt: &copied, acts: []validate.Transaction{{Reversal: &refusal}}},
+		"why": {name: whySheet, receipt: &paid, err: wrong}, "words": {name: wordsSheet, words: strings.Repeat("MOT ", 18)}, "words-none": {name: wordsSheet, err: errField},
+		"identity-document": identity(0), "identity-number": identity(1), "identity-valid": identity(3), "identity-born-wrong": wrongDate, "identity-address": identity(8), "identity-all": identity(9),
+		"paper":    {name: paperSheet},
 		"messages": {name: messagesSheet, messages: []validate.Message{{Number: 1, From: "2026-12-01", French: long, English: long}, {Number: 2}, {Number: 3}}},
 	} {
-		add("sheet-"+name, duty, x, false)
+		s := duty
+		if x.name == identitySheet || x.name == paperSheet {
+			s = known
+			s.View.Seen = terminal.Misprinted
+		}
+		add("sheet-"+name, s, x, false)
 	}
 
 	bad := health.Check{Code: "D14", Name: "printer", State: health.Fail, Detail: strings.Repeat("a detail of some length ", 9), Hint: strings.Repeat("what to do about it ", 9)}
@@ -478,11 +505,15 @@ func (c *counter) sheetShots(base terminal.State, on func(validate.Reason, money
 	empty := base
 	empty.Batch = &terminal.Batch{ID: "b", Currency: "EUR"}
 	add("batch-empty", empty, sheet{}, false)
-	known := b
-	known.Needs = []validate.Need{validate.ConfirmCash, validate.Identity}
-	identity := full
-	identity.Batch = &known
-	add("batch-identity", identity, sheet{}, false)
+	named := b
+	named.Needs = []validate.Need{validate.ConfirmCash, validate.Identity}
+	must := full
+	must.Batch = &named
+	add("batch-identity", must, sheet{}, false)
+	if c.register != nil {
+		c.register.Break(nil)
+		add("batch-identity-take", must, sheet{}, false)
+	}
 	done := b
 	done.Paid, done.Views = true, slices.Clone(b.Views)
 	for i := range done.Views {
@@ -521,7 +552,7 @@ const measure = `(() => {
   }
   const boxes = [...document.querySelectorAll("button")].map(b => [b, b.getBoundingClientRect()]);
   for (const [b, r] of boxes) {
-    const least = b.closest(".rows, .turn") || !b.closest(".act") ? 64 : 96;
+    const least = b.closest(".with-letters #keypad") ? 48 : b.closest(".rows, .turn") || !b.closest(".act") ? 64 : 96;
     if (r.height < least || r.width < least) wrong.push("button " + b.id + " is " + r.width + "x" + r.height);
     for (const [c, s] of boxes) if (b !== c && r.left < s.right + 11 && s.left < r.right + 11 && r.top < s.bottom + 11 && s.top < r.bottom + 11) wrong.push((b.id || b.textContent) + " is too near to " + (c.id || c.textContent));
   }
@@ -539,10 +570,12 @@ const measure = `(() => {
 // TestBrowserEveryViewFits looks at every view in both languages at the three screens, and
 // leaves pictures of some in test-out, or of all in the folder that GRATTOIR_SHOTS names.
 func TestBrowserEveryViewFits(t *testing.T) {
-	c := newCounter(t, func(o *Options) {
+	register := new(terminaltest.Register)
+	c := newCounterOf(t, func(o *terminal.Options) { o.Register = register }, func(o *Options) {
 		o.Demonstration = true
 		o.Workshop = Workshop{Bench: &health.Bench{}, Addresses: func() []Address { return nil }, Examine: func(context.Context) (health.Report, error) { return health.Report{}, nil }}
 	})
+	c.register = register
 	c.trusted = time.Time{} // the longest clock
 	c.silence = time.Hour
 	inner := c.Handler()
@@ -583,7 +616,17 @@ func setLanguage(base string, l money.Language) chromedp.Action {
 
 // pictured are the views of which every run leaves a picture.
 var pictured = []string{"idle", "idle-nobody", "winner", "not-a-winner", "already-paid-elsewhere", "above-shop-limit", "code-misread", "ask", "paid-printed", "batch", "batch-paid",
-	"win-message", "idle-fault", "sheet-menu", "sheet-code", "sheet-pin-wrong", "sheet-history", "sheet-report", "typing"}
+	"win-message", "idle-fault", "sheet-menu", "sheet-code", "sheet-pin-wrong", "sheet-history", "sheet-report", "typing",
+	"identity-take", "sheet-identity-number", "sheet-identity-all", "sheet-why", "sheet-slip-refused", "sheet-paper"}
+
+// capture takes a picture. The browser packs it loosely: the time of this test is that of its
+// pictures.
+func capture(picture *[]byte) chromedp.Action {
+	return chromedp.ActionFunc(func(ctx context.Context) (err error) {
+		*picture, err = page.CaptureScreenshot().WithFromSurface(true).WithOptimizeForSpeed(true).Do(ctx)
+		return err
+	})
+}
 
 // lookAt puts the views into the page one after the other, in one call, and says what is
 // wrong with any.
@@ -619,7 +662,7 @@ func lookAt(t *testing.T, tab context.Context, where string, c *counter, list []
 			continue
 		}
 		var picture []byte
-		run(t, tab, "picture", chromedp.Evaluate(fmt.Sprintf(`(async () => { const html = views[%d]; %s })()`, i, put), nil, awaitPromise), chromedp.CaptureScreenshot(&picture))
+		run(t, tab, "picture", chromedp.Evaluate(fmt.Sprintf(`(async () => { const html = views[%d]; %s })()`, i, put), nil, awaitPromise), capture(&picture))
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%s-%s.png", s.page, s.name, where)), picture, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package screen
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -87,6 +88,25 @@ func TestBrowserClerkSignsOnAndAScanOverAnyDialogWins(t *testing.T) {
 	if state, _ := c.terminal.State(); state.View.Entered != validate.Typed {
 		t.Errorf("entered as %q", state.View.Entered)
 	}
+
+	// A winner is identified with the keypad's letters, tapped or typed; a scan over it wins.
+	c.check(t, 3, 250000)
+	clickUntil(t, tab, "#identify", `document.getElementById("document-passport")`)
+	clickUntil(t, tab, "#document-passport", `document.querySelector("[data-digit=A]")`)
+	run(t, tab, "no key of this keypad", chromedp.KeyEvent("é*;"))
+	clickNow(t, tab, `[data-digit="A"]`, 1)
+	run(t, tab, "keys", chromedp.KeyEvent(" b-'1x"), chromedp.KeyEvent(kb.Backspace))
+	awaitJS(t, tab, typed("A B-'1"))
+	clickUntil(t, tab, "#enter", `document.querySelector(".pages").textContent.startsWith("3")`)
+	run(t, tab, "keys", chromedp.KeyEvent("ville"), chromedp.KeyEvent(kb.Enter))
+	awaitJS(t, tab, `document.querySelector("[data-date=true]")`)
+	run(t, tab, "keys", chromedp.KeyEvent("310120319"))
+	awaitJS(t, tab, typed("31/01/2031"))
+	clickUntil(t, tab, "#leave", typed("VILLE"))
+	run(t, tab, "keys", chromedp.KeyEvent(kb.Backspace)) // what the server wrote is edited on
+	awaitJS(t, tab, typed("VILL"))
+	c.check(t, 4, 2000)
+	awaitJS(t, tab, word+` === "GAGNANT" && !document.getElementById("keypad")`)
 }
 
 // TestBrowserPageCannotBeSwipedOrZoomedAway: gestures that leave or distort a page do
@@ -284,42 +304,109 @@ func BenchmarkPaint(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// TestKioskStartsTheBrowserThatFitsTheBoard runs the launcher over a cage that only says
-// what it was told to run: small boards get cog without a compiler, others chromium with
-// the gestures off; the unit comes back, is bounded, and reaches this machine alone.
-func TestKioskStartsTheBrowserThatFitsTheBoard(t *testing.T) {
-	dir := filepath.Join("..", "..", "firmware", "image", "kiosk")
-	bin := t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "cage"), []byte("#!/bin/sh\necho \"JIT=${JSC_useJIT:-on} $*\"\n"), 0o700); err != nil {
+// kiosk is where the image's recipe has the launcher and its units.
+var kiosk = filepath.Join("..", "..", "firmware", "image", "kiosk")
+
+// write puts a file into a folder of the test's own.
+func write(t *testing.T, path, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		t.Fatal(err)
 	}
-	launch := func(kilobytes int, env ...string) (string, error) {
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestKioskStartsTheBrowserThatFitsTheBoard runs the launcher over a cage that runs what it is
+// told to, and browsers that only say what they were told: small boards get cog without a
+// compiler, others chromium with the gestures off; no argument is lost or split; and the
+// browser is the unit's own process, whose end, with its status, systemd sees.
+func TestKioskStartsTheBrowserThatFitsTheBoard(t *testing.T) {
+	bin := t.TempDir()
+	write(t, filepath.Join(bin, "cage"), "#!/bin/sh\n[ \"$1 $2\" = '-d --' ] || exit 9\nshift 2\nexec \"$@\"\n", 0o700)
+	const browser = "#!/bin/sh\necho \"${0##*/} pid=$$ JIT=${JSC_useJIT:-on}\"\nprintf '[%s]\\n' \"$@\"\nexit 3\n"
+	write(t, filepath.Join(bin, "cog"), browser, 0o700)
+	write(t, filepath.Join(bin, "chromium"), browser, 0o700)
+	launch := func(meminfo string, env ...string) (string, int) {
+		t.Helper()
 		memory := filepath.Join(t.TempDir(), "meminfo")
-		if err := os.WriteFile(memory, fmt.Appendf(nil, "MemTotal:  %d kB\nMemFree: 1 kB\n", kilobytes), 0o600); err != nil {
-			t.Fatal(err)
+		if meminfo != "" {
+			write(t, memory, meminfo, 0o600)
 		}
-		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "grattoir-kiosk"))
+		cmd := exec.CommandContext(t.Context(), filepath.Join(kiosk, "grattoir-kiosk"))
 		cmd.Env = append([]string{"PATH=" + bin + ":/usr/bin:/bin", "MEMINFO=" + memory}, env...)
 		out, err := cmd.CombinedOutput()
-		return string(out), err
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			t.Fatalf("%s: %v", out, err)
+		}
+		if own := fmt.Sprintf("pid=%d ", cmd.Process.Pid); exit.ExitCode() == 3 && !strings.Contains(string(out), own) {
+			t.Errorf("the browser is not the unit's process: want %s in %s", own, out)
+		}
+		return string(out), exit.ExitCode()
 	}
-	small, err := launch(927000)
-	if wantAll(t, "a board of 1 GB", small, "JIT=0", "cog ", "--webprocess-failure=restart", "http://127.0.0.1:8087/"); err != nil {
-		t.Error(err)
+	const page = "http://127.0.0.1:8087/player?shop=la gare&x='*'"
+	for _, board := range []struct{ memory, browser string }{
+		{"MemTotal:         430000 kB\nMemFree: 1 kB\n", "cog"}, {"MemTotal:  927000 kB\n", "cog"},
+		{"MemTotal: 1900000 kB\n", "chromium"}, {"MemTotal: 7900000 kB\n", "chromium"},
+		{"MemFree: 1 kB\n", "cog"}, {"", "cog"},
+	} {
+		told, status := launch(board.memory, "PAGE="+page, "RUNTIME_DIRECTORY=/run/x")
+		if !strings.Contains(told, board.browser+" pid=") || !strings.HasSuffix(told, "["+page+"]\n") || status != 3 {
+			t.Errorf("a board with %q: status %d, %s", board.memory, status, told)
+		}
+		want := []string{"JIT=0", "[--platform=wl]", "[--webprocess-failure=restart]"}
+		if board.browser == "chromium" {
+			want = []string{"[--kiosk]", "[--incognito]", "[--disable-pinch]", "[--overscroll-history-navigation=0]", "[--disable-session-crashed-bubble]", "[--user-data-dir=/run/x/profile]"}
+		}
+		wantAll(t, board.browser, told, want...)
 	}
-	large, err := launch(1900000, "PAGE=http://127.0.0.1:8087/player", "RUNTIME_DIRECTORY=/run/x")
-	if wantAll(t, "a board of 2 GB", large, "chromium --kiosk", "--incognito", "--disable-pinch", "--overscroll-history-navigation=0", "--disable-session-crashed-bubble", "--user-data-dir=/run/x/profile", "/player"); err != nil {
-		t.Error(err)
+	if told, status := launch("MemTotal: 1900000 kB\n", "BROWSER=cog"); status != 3 || !strings.Contains(told, "cog pid=") || !strings.Contains(told, "[http://127.0.0.1:8087/]") {
+		t.Errorf("the setting is not followed, or the page is not the clerk's: %s", told)
 	}
-	if chosen, err := launch(1900000, "BROWSER=cog"); err != nil || !strings.Contains(chosen, "cog ") {
-		t.Errorf("the setting is not followed: %s %v", chosen, err)
+	if told, status := launch("MemTotal: 1900000 kB\n", "BROWSER=firefox"); status != 64 || !strings.Contains(told, "want cog or chromium") {
+		t.Errorf("%d %s", status, told)
 	}
-	if out, err := launch(1900000, "BROWSER=firefox"); err == nil || !strings.Contains(out, "want cog or chromium") {
-		t.Errorf("%s %v", out, err)
-	}
-	unit, err := os.ReadFile(filepath.Join(dir, "grattoir-kiosk.service"))
+}
+
+// TestKioskUnitsAreWhatSystemdReads: systemd finds nothing to complain of in the units as the
+// image has them, and would: a browser comes back for ever, is bounded, and reaches this
+// machine alone.
+func TestKioskUnitsAreWhatSystemdReads(t *testing.T) {
+	unit, err := os.ReadFile(filepath.Join(kiosk, "grattoir-kiosk.service"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantAll(t, "the unit", string(unit), "Restart=always", "StartLimitIntervalSec=0", "MemoryMax=", "IPAddressDeny=any", "IPAddressAllow=localhost", "ExecStart=/usr/lib/grattoir/grattoir-kiosk\n")
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skipf("UNITS NOT VERIFIED: there is no systemd-analyze: %v", err)
+	}
+	root := t.TempDir()
+	units := filepath.Join(root, "etc", "systemd", "system")
+	list := []string{"grattoir-kiosk.service", "grattoir-kiosk-restart.service", "grattoir-kiosk-restart.timer"}
+	for _, name := range list {
+		text, err := os.ReadFile(filepath.Join(kiosk, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(units, name), string(text), 0o600)
+	}
+	for _, name := range []string{"sysinit", "basic", "shutdown", "timers", "graphical"} { // systemd's own
+		write(t, filepath.Join(units, name+".target"), "[Unit]\nDescription="+name+"\n", 0o600)
+	}
+	write(t, filepath.Join(units, "terminald.service"), "[Service]\nExecStart=/bin/systemctl\n", 0o600)
+	write(t, filepath.Join(root, "bin", "systemctl"), "#!/bin/sh\n", 0o700)
+	write(t, filepath.Join(root, "usr", "lib", "grattoir", "grattoir-kiosk"), "#!/bin/sh\n", 0o700)
+	verify := func() string {
+		out, err := exec.CommandContext(t.Context(), "systemd-analyze", append([]string{"verify", "--man=no", "--root=" + root}, list...)...).CombinedOutput()
+		return fmt.Sprintf("%s%v", out, err)
+	}
+	if said := verify(); said != "<nil>" {
+		t.Errorf("systemd says: %s", said)
+	}
+	write(t, filepath.Join(units, list[0]), strings.Replace(string(unit), "MemoryMax=", "MemoryMaximum=", 1), 0o600)
+	if said := verify(); !strings.Contains(said, "MemoryMaximum") {
+		t.Errorf("systemd takes a setting that does not exist: %s", said)
+	}
 }

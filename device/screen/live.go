@@ -35,7 +35,7 @@ func (s *Screen) take(page string) snapshot {
 		s.seen = changed
 		s.seq++
 	}
-	s.lifted(state.View)
+	s.lifted(state)
 	clerk := page == "clerk"
 	asking := clerk && s.asking != "" && (s.asking == state.View.ID || state.Batch != nil && s.asking == batchAsked(*state.Batch))
 	return snapshot{state, clerk, asking, s.sheet, s.seq, changed, s.asked}

@@ -71,6 +71,7 @@ type Screen struct {
 
 	working sync.WaitGroup // what a sheet has begun and takes long
 	act     sync.Mutex     // held over one press
+	tries   tries          // of PINs on the page, guarded by act
 
 	mu      sync.Mutex // guards what follows
 	seq     uint64     // rises at every change of what is shown
@@ -168,7 +169,8 @@ func (s *Screen) Handler() http.Handler {
 	mux.HandleFunc("GET /address.png", s.addressPicture)
 	mux.HandleFunc("POST /open", s.press(s.open))
 	for path, act := range map[string]func(context.Context, sheet, url.Values) error{"code": s.enterCode, "page": s.turnPage, "again": s.again,
-		"print": s.printReport, "pick": s.pick, "float": s.enterFloat, "pin": s.enterPIN, "sure": s.sure, "leave": s.leave, "try": s.try} {
+		"print": s.printReport, "pick": s.pick, "float": s.enterFloat, "pin": s.enterPIN, "sure": s.sure, "leave": s.leave, "try": s.try,
+		"why": s.why, "because": s.because, "words": s.enterWords, "field": s.enterField, "identified": s.payIdentified, "seen": s.noteSeen} {
 		mux.HandleFunc("POST /sheet/"+path, s.on(act))
 	}
 	return s.guarded(mux)

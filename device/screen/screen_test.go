@@ -44,6 +44,7 @@ type counter struct {
 	central  *terminaltest.Central
 	packs    *terminaltest.Packs
 	messages terminaltest.Messages
+	register *terminaltest.Register // nil where the counter keeps no identities
 	trusted  time.Time
 	limits   atomic.Pointer[terminal.Fault]
 }
@@ -606,7 +607,7 @@ func TestEmbeddedFontsHaveEveryLetterOfThePages(t *testing.T) {
 			all.WriteString(x.Word + x.Clerk + x.Next + x.Player)
 		}
 	}
-	all.WriteString(defaultNotice + "€œŒ✓\u202f\u00a0⚠−⌫●◀▶")
+	all.WriteString(defaultNotice + "€œŒ✓\u202f\u00a0⚠−⌫●◀▶␣")
 	for _, file := range []string{"DejaVuSans.ttf", "DejaVuSans-Bold.ttf"} {
 		raw, err := files.ReadFile("static/" + file)
 		if err != nil {

@@ -32,6 +32,10 @@ const (
 	closingsSheet sheetName = "closings" // the kinds of closings
 	reportSheet   sheetName = "report"   // what a period comes to
 	messagesSheet sheetName = "messages" // all of central's
+	whySheet      sheetName = "why"      // a reason to take a payment back is chosen
+	wordsSheet    sheetName = "words"    // ... and written, where it is none of those
+	identitySheet sheetName = "identity" // a winner's identity is taken
+	paperSheet    sheetName = "paper"    // a fault of the ticket's paper is entered
 )
 
 // purpose is what an operator is chosen, or something confirmed, for.
@@ -43,6 +47,7 @@ const (
 	toUnlock  purpose = "unlock"
 	toClose   purpose = "close"
 	toTrain   purpose = "train" // switches training on or off
+	toReverse purpose = "reverse"
 )
 
 // sheet is what the clerk has laid over the counter. The server keeps it, so that a page
@@ -66,6 +71,9 @@ type sheet struct {
 	receipt  *validate.Receipt
 	messages []validate.Message
 	found    *inspection // a technician's
+	reason   validate.ReversalReason
+	words    string  // of the clerk's own, for it
+	winner   *winner // who is paid
 }
 
 // Operator is somebody who may be chosen on the page.
@@ -118,7 +126,9 @@ func (s *Screen) turn() {
 }
 
 // lifted takes the sheet away when another view came than the one it lies over. s.mu is held.
-func (s *Screen) lifted(on terminal.View) {
+func (s *Screen) lifted(state terminal.State) {
+	s.forgets(state)
+	on := state.View
 	if s.sheet.name != noSheet && (s.sheet.over != on.ID || !s.sheet.since.Equal(on.At)) {
 		s.sheet = sheet{}
 		s.seq++
@@ -163,6 +173,12 @@ func (s *Screen) open(_ http.ResponseWriter, r *http.Request) error {
 	x := sheet{name: sheetName(r.PostForm.Get("sheet-name"))}
 	switch x.name {
 	case noSheet, menuSheet, codeSheet, closingsSheet, workshopSheet:
+	case paperSheet:
+		if !state.View.CanNote() {
+			return terminal.ErrNotNoted
+		}
+	case identitySheet:
+		return s.identify(state)
 	case historySheet:
 		return s.openHistory(ctx)
 	case messagesSheet:
@@ -231,9 +247,18 @@ func (s *Screen) complete(_ http.ResponseWriter, r *http.Request) error {
 // openHistory shows what was done since the shift began, or the latest acts where nobody
 // signs on.
 func (s *Screen) openHistory(ctx context.Context) error {
+	x, err := s.history(ctx)
+	if err == nil {
+		s.lay(x)
+	}
+	return err
+}
+
+// history reads the ledger for the sheet of the shift.
+func (s *Screen) history(ctx context.Context) (sheet, error) {
 	acts, err := s.opt.Terminal.History(ctx, historyActs)
 	if err != nil {
-		return err
+		return sheet{}, err
 	}
 	x := sheet{name: historySheet}
 	if c, err := s.opt.Terminal.Report(ctx, validate.ShiftClosing); err == nil {
@@ -241,8 +266,7 @@ func (s *Screen) openHistory(ctx context.Context) error {
 		acts = slices.DeleteFunc(acts, func(a validate.Transaction) bool { return before(a.Entry, c.From) })
 	}
 	x.acts = acts
-	s.lay(x)
-	return nil
+	return x, nil
 }
 
 func before(a, b validate.EntryNumber) bool {
@@ -372,14 +396,6 @@ func (s *Screen) enterFloat(_ context.Context, x sheet, f url.Values) error {
 // maxFloat is how many digits a float may have: a million euros less a cent.
 const maxFloat = 8
 
-// enterPIN does what the PIN was asked for. The PIN goes to the counter and is kept nowhere.
-func (s *Screen) enterPIN(ctx context.Context, x sheet, f url.Values) error {
-	if x.name != pinSheet {
-		return terminal.ErrStale
-	}
-	return s.allowed(ctx, x, terminal.Credentials{Operator: x.operator.ID, PIN: f.Get("digits")})
-}
-
 // sure does what needed only a yes.
 func (s *Screen) sure(ctx context.Context, x sheet, _ url.Values) error {
 	if x.name != sureSheet {
@@ -407,6 +423,8 @@ func (s *Screen) allowed(ctx context.Context, x sheet, by terminal.Credentials) 
 		}
 	case toSignOff:
 		return s.ended(counter.SignOff(ctx, by))
+	case toReverse:
+		return s.reverse(ctx, x, by)
 	case toClose:
 		return s.ended(counter.Close(ctx, x.kind, by))
 	default:
@@ -431,11 +449,24 @@ func (s *Screen) lock(http.ResponseWriter, *http.Request) error {
 	return s.opt.Terminal.Lock()
 }
 
-// leave takes the sheet away; nothing is done.
-func (s *Screen) leave(_ context.Context, x sheet, _ url.Values) error {
+// leave takes the sheet away, or goes back to the one that it came from; nothing is done.
+func (s *Screen) leave(ctx context.Context, x sheet, _ url.Values) error {
 	switch {
-	case x.name == slipSheet:
-		x.name, x.receipt, x.said, x.err = historySheet, nil, false, nil
+	case x.name == slipSheet: // what was done of the payment stands in the list
+		back, err := s.history(ctx)
+		if err != nil {
+			return err
+		}
+		back.serial, back.over, back.since, back.page = x.serial, x.over, x.since, x.page
+		s.keep(back)
+	case x.purpose == toReverse:
+		x.name, x.purpose, x.err, x.choice, x.reason, x.words = slipSheet, "", nil, nil, "", ""
+		s.keep(x)
+	case x.name == identitySheet && x.winner.step > 0:
+		w := *x.winner
+		w.step--
+		w.at = time.Now()
+		x.winner, x.err = &w, nil
 		s.keep(x)
 	default:
 		s.lay(sheet{})

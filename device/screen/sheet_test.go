@@ -33,11 +33,14 @@ var pins = map[string]string{"anne": "4711", "bob": "2580", "max": "9073"}
 // staffed makes a counter on which operators sign on.
 func staffed(t *testing.T) *counter {
 	t.Helper()
-	return newCounterOf(t, func(o *terminal.Options) { o.Staff = terminaltest.NewStaff(pins) }, func(o *Options) {
+	register := new(terminaltest.Register)
+	c := newCounterOf(t, func(o *terminal.Options) { o.Staff, o.Register = terminaltest.NewStaff(pins), register }, func(o *Options) {
 		o.Operators = func(context.Context) ([]Operator, error) {
 			return []Operator{{"anne", "Anne Le Gall", "clerk"}, {"bob", "", "clerk"}, {"max", "Max", "manager"}}, nil
 		}
 	})
+	c.register = register
+	return c
 }
 
 var sheetOf = regexp.MustCompile(`name="sheet" value="(\d+)"`)
@@ -77,6 +80,28 @@ func (c *counter) ways(t *testing.T) map[sheetName]func() {
 			c.tap(t, "/sheet/pick", "operator", "max")
 		},
 		sureSheet: func() { c.tap(t, "/open", "sheet-name", "who", "purpose", "sign-off") },
+		whySheet: func() {
+			c.tap(t, "/open", "sheet-name", "history")
+			last, _ := c.terminal.Last(t.Context(), 1)
+			c.tap(t, "/open", "sheet-name", "slip", "entry", last[0].Number.String())
+			c.tap(t, "/sheet/why")
+		},
+		wordsSheet: func() {
+			c.tap(t, "/open", "sheet-name", "history")
+			last, _ := c.terminal.Last(t.Context(), 1)
+			c.tap(t, "/open", "sheet-name", "slip", "entry", last[0].Number.String())
+			c.tap(t, "/sheet/why")
+			c.tap(t, "/sheet/because", "reason", "other")
+		},
+		paperSheet: func() {
+			c.check(t, 98, 2000)
+			c.tap(t, "/open", "sheet-name", "paper")
+		},
+		identitySheet: func() {
+			c.check(t, 97, 250000)
+			c.tap(t, "/open", "sheet-name", "identity")
+			c.tap(t, "/sheet/field", "document", "passport")
+		},
 		slipSheet: func() {
 			c.tap(t, "/open", "sheet-name", "history")
 			last, _ := c.terminal.Last(t.Context(), 1)
@@ -269,7 +294,7 @@ func TestTrainingIsSwitchedByAManagerAndMarkedOnEveryPage(t *testing.T) {
 	c.tap(t, "/sheet/pick", "operator", "max")
 	c.tap(t, "/sheet/pin", "digits", "9073")
 	for name, open := range c.ways(t) {
-		if name == slipSheet {
+		if slices.Contains([]sheetName{slipSheet, whySheet, wordsSheet}, name) {
 			continue // nothing was paid
 		}
 		open()

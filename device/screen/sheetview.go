@@ -33,11 +33,33 @@ type sheetView struct {
 // keypad takes digits. The page keeps them until they are entered; the server never writes
 // them back.
 type keypad struct {
-	Action string
-	Max    int
-	Secret bool   // shown as dots
-	Groups int    // digits are shown in groups of so many, 0 for none
-	Point  string // the decimal point of an amount in minor units, "" for other digits
+	Action       string
+	Max          int
+	Secret       bool     // shown as dots
+	Groups       int      // digits are shown in groups of so many, 0 for none
+	Point        string   // the decimal point of an amount in minor units, "" for other digits
+	Date         bool     // day, month and year
+	Keys         []padKey // with letters, nil for digits alone
+	Value, Shown string   // what was entered before and is looked at again, "" of what is secret
+}
+
+// padKey is one of a keypad with letters. Its digit is what it types, "back" of the one that erases.
+type padKey struct{ Digit, Label, Spoken string }
+
+// letters are a keypad with letters: four rows of ten.
+func letters(w words) []padKey {
+	var list []padKey
+	for _, r := range w.Letters() {
+		switch r {
+		case ' ':
+			list = append(list, padKey{" ", "␣", w.Space()})
+		case '<':
+			list = append(list, padKey{"back", "⌫", w.Erase()})
+		default:
+			list = append(list, padKey{string(r), string(r), ""})
+		}
+	}
+	return list
 }
 
 // button is a form of one button.
@@ -118,9 +140,10 @@ func (s *Screen) laid(v *view, now snapshot, l money.Language) {
 			p.Trouble = w.DigitsWrong()
 		}
 	case historySheet:
-		s.history(p, x, w, l)
+		s.listed(p, x, w, l)
 	case slipSheet:
 		p.slip(x, w)
+		p.reversed(x, now.state, w)
 	case whoSheet:
 		p.who(x, w)
 	case floatSheet:
@@ -135,8 +158,19 @@ func (s *Screen) laid(v *view, now snapshot, l money.Language) {
 		s.report(p, x, w, l)
 	case messagesSheet:
 		s.messages(p, x, w, l)
+	case whySheet:
+		p.whyBack(x, w, l)
+	case wordsSheet:
+		p.ownWords(x, w)
+	case identitySheet:
+		p.identity(x, now.state, w, l)
+	case paperSheet:
+		p.paper(now.state.View, w)
 	case doctorSheet, trialSheet, addressSheet:
 		s.technician(p, x, w)
+	}
+	if p.Keypad != nil && p.Keypad.Keys != nil && p.Trouble != "" { // there is no room for both
+		p.Title, p.Pages, p.Trouble = "", "", p.Title+"\u00a0: "+p.Trouble
 	}
 	if len(p.Side) == 0 { // there is room for them
 		p.Side, p.Turn = p.Turn, nil
@@ -150,6 +184,7 @@ func (v *view) lie(p *sheetView, serial uint64) {
 	v.Look, v.Sheet, v.Serial = lookSheet, p, serial
 	v.Word, v.Amount, v.InWords, v.Clerk, v.NextStep, v.Code, v.Details, v.When = "", "", "", "", "", "", nil, nil
 	v.CanPay, v.CashFirst, v.CanAsk, v.CanActivate, v.ActivateFirst, v.CanSlip, v.Receipt, v.Batch, v.Acts = false, false, false, false, false, false, nil, nil, nil
+	v.CanIdentify, v.CanNote = false, false
 }
 
 // maxPIN is the longest PIN that operators have.
@@ -274,8 +309,8 @@ func (p *sheetView) sure(x sheet, state terminal.State, w words) {
 	p.Side = append(p.Side, button{ID: "confirm", Action: "/sheet/sure", Label: w.Confirm(), Main: true})
 }
 
-// history lists what was done, the newest first.
-func (s *Screen) history(p *sheetView, x sheet, w words, l money.Language) {
+// listed shows what was done, the newest first.
+func (s *Screen) listed(p *sheetView, x sheet, w words, l money.Language) {
 	p.Title = w.HistoryAll()
 	if x.report != nil {
 		p.Title = w.HistoryTitle()
@@ -297,7 +332,8 @@ func (s *Screen) history(p *sheetView, x sheet, w words, l money.Language) {
 			b.Label, b.Bad = w.PaidAct()+" "+money.Text(a.Claim.Amount, a.Claim.Currency, l, money.Screen), a.Claim.Print == validate.Unknown || a.Claim.Print == validate.Held
 			b.More = append(b.More, a.Claim.Slip.Game, state)
 		case a.Reversal != nil:
-			b.Label = w.ReversalAct() + " " + money.Text(a.Reversal.Amount, a.Reversal.Currency, l, money.Screen)
+			b.Label, b.Bad = w.reversalState(a.Reversal.State)+" "+money.Text(a.Reversal.Amount, a.Reversal.Currency, l, money.Screen), a.Reversal.State == validate.ReversalRefused
+			b.More = []string{b.More[0], "n°\u00a0" + a.Reversal.Number.String(), w.reversalReason(a.Reversal.Reason)}
 		case a.Reprint != nil:
 			b.Label = w.ReprintAct()
 			b.More = []string{b.More[0], "n°\u00a0" + a.Reprint.Number.String(), w.Copy(a.Reprint.Copy - 1)}

@@ -78,6 +78,8 @@ type view struct {
 	CanPay, CashFirst  bool
 	CanAsk             bool // central may allow the payment
 	CanSlip            bool // a slip of the check may be printed
+	CanIdentify        bool // the winner's identity may be taken, and then he is paid
+	CanNote            bool // a fault of the paper may be entered
 	CanActivate        bool // the pack on the counter may be put on sale
 	ActivateFirst      bool // the clerk is asked whether it is meant
 	Receipt            *receiptView
@@ -134,8 +136,8 @@ func (v *view) waiting(list []validate.Message, l money.Language) {
 		if len(list) > 1 {
 			v.NextStep = v.W.ReadMore(len(list) - 1)
 		}
-	case v.CanPay && m.Mandatory:
-		v.CanPay, v.CashFirst, v.NextStep = false, false, v.W.ReadFirst()
+	case (v.CanPay || v.CanIdentify) && m.Mandatory:
+		v.CanPay, v.CashFirst, v.CanIdentify, v.NextStep = false, false, false, v.W.ReadFirst()
 		v.Code, v.Details = "", nil // there is no room for both
 	default:
 		return
@@ -174,7 +176,7 @@ func (s *Screen) viewOf(now snapshot, l money.Language) view {
 		}
 	case terminal.Verdict:
 		s.verdict(&v, on, now.asking, l)
-		v.CanSlip = now.clerk && s.opt.Terminal.CanSlip(on)
+		v.CanSlip, v.CanNote = now.clerk && s.opt.Terminal.CanSlip(on), now.clerk && !now.asking && on.CanNote()
 		if on.Slip {
 			v.Details = append(v.Details, w.SlipSent())
 		}
@@ -206,14 +208,14 @@ func (s *Screen) viewOf(now snapshot, l money.Language) view {
 			v.Acts = idleActs(now.state, w)
 		}
 	}
-	if why := mayNotPay(now.state, w); why != "" && (v.CanPay || v.CanAsk) {
-		v.CanPay, v.CashFirst, v.CanAsk, v.NextStep = false, false, false, why
+	if why := mayNotPay(now.state, w); why != "" && (v.CanPay || v.CanAsk || v.CanIdentify) {
+		v.CanPay, v.CashFirst, v.CanAsk, v.CanIdentify, v.CanNote, v.NextStep = false, false, false, false, false, why
 		if b, needed := signing(now.state, w); needed && now.clerk {
 			v.Acts = []button{b}
 		}
 	}
 	if now.clerk {
-		v.batch(now, l)
+		v.batch(now, s.opt.Terminal.CanIdentify() == nil, l)
 		v.waiting(now.state.Messages, l)
 		if now.sheet.name != noSheet {
 			s.laid(&v, now, l)
@@ -229,6 +231,7 @@ func (s *Screen) viewOf(now snapshot, l money.Language) view {
 	if len(v.When) > 0 && v.WordSize == "l" {
 		v.WordSize = "m" // what is said of the earlier payment stands below it
 	}
+	v.CanNote = v.CanNote && v.Read == 0
 	v.CanSlip = v.CanSlip && !v.CanPay && !v.CashFirst && v.Read == 0
 	v.Key = fmt.Sprintf("%s/%s/%s/%d/%t/%d", v.Look, on.ID, v.Code, v.Read, v.ActivateFirst || v.Receipt != nil && v.Receipt.Again, v.Serial)
 	if b := v.Batch; b != nil {
@@ -266,7 +269,7 @@ func paidTogether(state terminal.State) bool {
 
 // batch shows the tickets of one customer beside the verdict of the newest. While it is
 // open its payment takes the place of a ticket's.
-func (v *view) batch(now snapshot, l money.Language) {
+func (v *view) batch(now snapshot, canIdentify bool, l money.Language) {
 	b, on, w := now.state.Batch, now.state.View, v.W
 	if b == nil || b.Paid && !paidTogether(now.state) || !b.Paid && on.Stage != terminal.Idle && on.Stage != terminal.Verdict {
 		return
@@ -287,7 +290,7 @@ func (v *view) batch(now snapshot, l money.Language) {
 		v.Receipt = nil // there are several; the history has them
 		return
 	}
-	v.CanPay, v.CashFirst, v.CanAsk = b.Prizes > 0, false, false
+	v.CanPay, v.CashFirst, v.CanAsk, v.CanIdentify = b.Prizes > 0, false, false, false
 	switch {
 	case on.Stage == terminal.Idle:
 		v.Look, v.Word, v.NextStep = lookAsk, w.BatchWord(), w.BatchScan()
@@ -300,6 +303,8 @@ func (v *view) batch(now snapshot, l money.Language) {
 		v.CanPay, v.Acts, v.NextStep = false, []button{sign}, mayNotPay(now.state, w)
 	}
 	switch {
+	case slices.Contains(b.Needs, validate.Identity) && v.CanPay && canIdentify:
+		v.CanPay, v.CanIdentify, v.NextStep = false, true, w.IdentityTake()
 	case slices.Contains(b.Needs, validate.Identity) && b.Prizes > 0:
 		v.CanPay, v.Clerk, v.NextStep = false, w.Identity(), w.IdentityNext()
 	case now.asking && v.CanPay:
@@ -345,6 +350,8 @@ func (s *Screen) verdict(v *view, on terminal.View, asking bool, l money.Languag
 		return
 	}
 	switch {
+	case slices.Contains(d.Needs, validate.Identity) && s.opt.Terminal.CanIdentify() == nil:
+		v.CanIdentify, v.Clerk, v.NextStep = true, "", w.IdentityTake()
 	case slices.Contains(d.Needs, validate.Identity):
 		v.Look, v.Word, v.Clerk, v.NextStep = lookCentre, validate.AboveShopLimit.Text(l).Word, w.Identity(), w.IdentityNext()
 		v.bilingual(l, func(m money.Language) string { return validate.AboveShopLimit.Text(m).Player })
@@ -368,6 +375,9 @@ func (s *Screen) paid(v *view, on terminal.View, l money.Language) {
 	}
 	v.Amount, v.InWords = money.Text(r.Amount, r.Currency, l, money.Screen), money.Words(r.Amount, r.Currency, l)
 	v.Details = append(v.Details, w.Entry()+"\u00a0"+r.Number.String())
+	if on.Linked > 0 {
+		v.Details = append(v.Details, w.Linked(money.Text(on.Linked, r.Currency, l, money.Screen)))
+	}
 	p := &receiptView{Copies: r.Copies}
 	p.State, p.Again = w.slipState(r.Print)
 	if on.Holding != nil && !p.Again {

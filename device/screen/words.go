@@ -290,13 +290,118 @@ func (w words) HistoryAll() string {
 func (w words) HistorySum(n int64, total, cash string) string {
 	return fmt.Sprintf(w.in("Payés : %d, %s. La caisse doit contenir %s.", "Paid: %d, %s. The till should hold %s."), n, total, cash)
 }
-func (w words) PaidAct() string     { return w.in("Payé", "Paid") }
-func (w words) ReprintAct() string  { return w.in("Réimprimé", "Reprinted") }
-func (w words) ReversalAct() string { return w.in("Annulation demandée", "Reversal asked for") }
-func (w words) ClosingAct() string  { return w.in("Clôture", "Closing") }
+func (w words) PaidAct() string    { return w.in("Payé", "Paid") }
+func (w words) ReprintAct() string { return w.in("Réimprimé", "Reprinted") }
+func (w words) ClosingAct() string { return w.in("Clôture", "Closing") }
 func (w words) SlipTitle(number string) string {
 	return fmt.Sprintf(w.in("Reçu n° %s", "Slip n° %s"), number)
 }
+
+// A payment that is to be taken back.
+
+func (w words) Reverse() string { return w.in("ANNULER CE PAIEMENT", "TAKE IT BACK") }
+func (w words) ReverseAsk(amount string) string {
+	return fmt.Sprintf(w.in("Pourquoi annuler %s ?", "Why take %s back?"), amount)
+}
+func (w words) ReverseTold() string {
+	return w.in("Un responsable doit l'autoriser. Le ticket reste payé jusqu'à la réponse du centre.", "A manager must allow it. The ticket stays paid until the centre answers.")
+}
+func (w words) ReverseWords() string {
+	return w.in("Pourquoi ? En quelques mots", "Why? In a few words")
+}
+func (w words) ReasonMistake() string {
+	return w.in("PAYÉ PAR ERREUR", "PAID BY MISTAKE")
+}
+func (w words) ReasonTicket() string { return w.in("MAUVAIS TICKET", "WRONG TICKET") }
+func (w words) ReasonLeft() string   { return w.in("JOUEUR PARTI", "PLAYER LEFT") }
+func (w words) ReasonOther() string  { return w.in("AUTRE RAISON", "OTHER REASON") }
+func (w words) ReversalAsked() string {
+	return w.in("Annulation demandée", "Reversal asked for")
+}
+func (w words) ReversalAccepted() string { return w.in("Annulation acceptée", "Reversal accepted") }
+func (w words) ReversalRefused() string  { return w.in("Annulation refusée", "Reversal refused") }
+func (w words) ReversalAskedTold() string {
+	return w.in("au centre. Le ticket reste payé jusqu'à sa réponse.", "at the centre. The ticket stays paid until it answers.")
+}
+func (w words) ReversalAcceptedTold() string {
+	return w.in("par le centre : le ticket peut être payé de nouveau, en ligne.", "by the centre: the ticket can be paid again, online.")
+}
+func (w words) ReversalRefusedTold() string {
+	return w.in("par le centre : le ticket reste payé.", "by the centre: the ticket stays paid.")
+}
+func (w words) CentreSays(text string) string {
+	return fmt.Sprintf(w.in("Le centre écrit : %s", "The centre writes: %s"), text)
+}
+
+// Whom a big prize is paid to.
+
+func (w words) Identify() string { return w.in("RELEVER L'IDENTITÉ", "TAKE THE IDENTITY") }
+func (w words) IdentityTake() string {
+	return w.in("Demandez une pièce d'identité, relevez-la, puis payez.", "Ask for an identity document, enter it, then pay.")
+}
+func (w words) IdentityTold() string {
+	return w.in("La loi l'exige pour ce gain. Seul le centre peut la relire.", "The law asks for it. Only the centre can read it again.")
+}
+func (w words) IdentityCheck() string {
+	return w.in("Comparez avec la pièce, puis payez", "Compare with the document, then pay")
+}
+func (w words) FieldDocument() string   { return w.in("Pièce présentée", "Document") }
+func (w words) FieldNumber() string     { return w.in("Numéro de la pièce", "Document number") }
+func (w words) FieldIssuedBy() string   { return w.in("Délivrée par", "Issued by") }
+func (w words) FieldValidTo() string    { return w.in("Valable jusqu'au", "Valid to") }
+func (w words) FieldSurname() string    { return w.in("Nom", "Surname") }
+func (w words) FieldFirstNames() string { return w.in("Prénoms", "First names") }
+func (w words) FieldBorn() string       { return w.in("Date de naissance", "Date of birth") }
+func (w words) FieldBirthPlace() string { return w.in("Lieu de naissance", "Place of birth") }
+func (w words) FieldAddress() string    { return w.in("Adresse", "Address") }
+func (w words) IdentityCard() string    { return w.in("CARTE D'IDENTITÉ", "IDENTITY CARD") }
+func (w words) Passport() string        { return w.in("PASSEPORT", "PASSPORT") }
+func (w words) ResidencePermit() string { return w.in("TITRE DE SÉJOUR", "RESIDENCE PERMIT") }
+func (w words) DrivingLicence() string  { return w.in("PERMIS DE CONDUIRE", "DRIVING LICENCE") }
+func (w words) DateHint() string {
+	return w.in("Jour, mois, année : 12051970. Jour ou mois inconnu : 00.", "Day, month, year: 12051970. Day or month unknown: 00.")
+}
+func (w words) EndHint() string {
+	return w.in("Jour, mois, année : 31012031. Vide : sans date de fin.", "Day, month, year: 31012031. Empty: it has no end.")
+}
+func (w words) NoEnd() string { return w.in("sans date de fin", "no end") }
+func (w words) DateWrong() string {
+	return w.in("Cette date n'existe pas : jour, mois, année.", "There is no such date: day, month, year.")
+}
+func (w words) FieldWrong() string {
+	return w.in("Il faut quelques mots ici.", "Some words are needed here.")
+}
+func (w words) Space() string { return w.in("Espace", "Space") }
+func (w words) Linked(amount string) string {
+	return fmt.Sprintf(w.in("déjà versé à cette personne : %s", "paid to the same person before: %s"), amount)
+}
+
+// Letters are the keys of a keypad with letters, ten a row; < erases.
+func (w words) Letters() string {
+	return w.in("1234567890AZERTYUIOPQSDFGHJKLMWXCVBN'- <", "1234567890QWERTYUIOPASDFGHJKL'ZXCVBNM- <")
+}
+
+// What the clerk sees on the paper.
+
+func (w words) Paper() string { return w.in("DÉFAUT ?", "FAULT?") }
+func (w words) PaperTitle() string {
+	return w.in("Que voyez-vous sur le ticket ?", "What do you see on the ticket?")
+}
+func (w words) PaperTold() string {
+	return w.in("Montrez-le au joueur avant de choisir.", "Show it to the player before you choose.")
+}
+func (w words) PaperVoid() string {
+	return w.in("« Nul si découvert » grattée", "Void box uncovered")
+}
+func (w words) PaperVoidMore() string {
+	return w.in("avant d'arriver ici, même en partie : ticket nul.", "before it came here, even in part: the ticket is void.")
+}
+func (w words) PaperMisprint() string { return w.in("Mal imprimé", "Misprinted") }
+func (w words) PaperMisprintMore() string {
+	return w.in("chiffres ou mots absents, ou en désaccord : remboursez ou échangez.", "figures or words missing, or at odds: refund or exchange.")
+}
+func (w words) PaperSound() string     { return w.in("Aucun défaut", "No fault") }
+func (w words) PaperSoundMore() string { return w.in("c'était une erreur.", "it was a mistake.") }
 
 func (w words) ClosingsTitle() string {
 	return w.in("Clôtures : la lecture (X) ne clôt rien", "Closings: a reading (X) ends nothing")
@@ -382,6 +487,58 @@ func (w words) slipState(p validate.PrintState) (text string, again bool) {
 		return w.Printed(), true
 	}
 	return w.Printing(), false
+}
+
+// reversalReason names a reason to take a payment back.
+func (w words) reversalReason(r validate.ReversalReason) string {
+	switch r {
+	case validate.PaidByMistake:
+		return w.ReasonMistake()
+	case validate.WrongTicket:
+		return w.ReasonTicket()
+	case validate.PlayerLeft:
+		return w.ReasonLeft()
+	}
+	return w.ReasonOther()
+}
+
+// reversalState says how far a reversal is; reversalTold what this means for the ticket.
+func (w words) reversalState(s validate.ReversalState) string {
+	switch s {
+	case validate.ReversalAccepted:
+		return w.ReversalAccepted()
+	case validate.ReversalRefused:
+		return w.ReversalRefused()
+	}
+	return w.ReversalAsked()
+}
+
+func (w words) reversalTold(s validate.ReversalState) string {
+	switch s {
+	case validate.ReversalAccepted:
+		return w.ReversalAcceptedTold()
+	case validate.ReversalRefused:
+		return w.ReversalRefusedTold()
+	}
+	return w.ReversalAskedTold()
+}
+
+// field names a field of an identity by its place among identitySteps.
+func (w words) field(step int) string {
+	return []string{w.FieldDocument(), w.FieldNumber(), w.FieldIssuedBy(), w.FieldValidTo(), w.FieldSurname(), w.FieldFirstNames(), w.FieldBorn(), w.FieldBirthPlace(), w.FieldAddress()}[step]
+}
+
+// document names a kind of document.
+func (w words) document(kind string) string {
+	switch kind {
+	case "identity-card":
+		return w.IdentityCard()
+	case "passport":
+		return w.Passport()
+	case "residence-permit":
+		return w.ResidencePermit()
+	}
+	return w.DrivingLicence()
 }
 
 // oneLine joins a text that was broken for 32 columns; the page breaks it anew.

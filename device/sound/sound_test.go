@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -185,5 +186,52 @@ func TestProgramGetsTheFileAndItsComplaintIsTold(t *testing.T) {
 	cancel()
 	if err := Program("sleep", "60")(gone, wav); err != nil {
 		t.Errorf("a sound that a newer view cut off is an error: %v", err)
+	}
+}
+
+// TestBuzzerSoundsWhereNoPlayerDoes: with a program that is not there, or plays on and on, the
+// board's buzzer tells a win from no win all the same, at the same moment, and the log has the
+// fault once.
+func TestBuzzerSoundsWhereNoPlayerDoes(t *testing.T) {
+	for name, play := range map[string]func(context.Context, []byte) error{
+		"missing": func(context.Context, []byte) error { return errors.New("aplay: executable file not found") },
+		"stuck":   func(ctx context.Context, _ []byte) error { <-ctx.Done(); return ctx.Err() },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &counter{changed: make(chan struct{})}
+			log := new(bytes.Buffer)
+			pin := gpio.NewFake("buzzer")
+			board := gpio.Open(gpio.Options{Config: gpio.Config{Buzzer: gpio.Output{Pin: "buzzer"}}, Find: gpio.Fakes(pin), Log: slog.New(slog.DiscardHandler), Faults: func([]*gpio.Fault) {}})
+			ctx, cancel := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			running.Go(func() {
+				(&Player{Play: play, Volume: 50, Log: slog.New(slog.NewTextHandler(log, nil))}).Run(ctx, c)
+			})
+			running.Go(func() { board.Run(ctx, c, nil) })
+			synctest.Wait()
+			ups := func(show terminal.View) (n int) {
+				before := len(pin.Trace())
+				c.show(show)
+				time.Sleep(time.Second)
+				synctest.Wait()
+				for _, change := range pin.Trace()[before:] {
+					if change.High {
+						n++
+					}
+				}
+				return n
+			}
+			if win, lose := ups(verdict("a", validate.Winner, 2000)), ups(verdict("b", validate.NotAWinner, 0)); win != 2 || lose != 1 {
+				t.Errorf("%s: a win buzzes %d times, no win %d", name, win, lose)
+			}
+			cancel()
+			running.Wait()
+			if n := strings.Count(log.String(), "could not be played"); name == "missing" && n != 1 {
+				t.Errorf("%d lines in the log: %s", n, log)
+			}
+			if err := board.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -116,6 +116,8 @@ var (
 	ErrNeeds = errors.New("the verdict asks for more before it is paid")
 )
 
+var errNoRegister = fmt.Errorf("%w: this terminal keeps no identities, the payment centre does", ErrNeeds)
+
 // Confirmed is what the clerk has done before paying.
 type Confirmed struct {
 	Cash     bool                     // the till holds enough
@@ -200,7 +202,7 @@ func (t *Terminal) identify(ctx context.Context, operator string, needs []valida
 		return 0, nil
 	}
 	if t.opt.Register == nil {
-		return 0, fmt.Errorf("%w: this terminal keeps no identities, the payment centre does", ErrNeeds)
+		return 0, errNoRegister
 	}
 	var payments []validate.Identified
 	for _, v := range views {
@@ -264,7 +266,8 @@ func (t *Terminal) refused(ctx context.Context, v *View) validate.Verdict {
 
 // decide collects the facts and asks validate. What cannot be learned counts against paying.
 func (t *Terminal) decide(ctx context.Context, v *View, paying bool) validate.Verdict {
-	f := validate.Facts{Paying: paying, AcceptScaled: t.opt.AcceptScaled, LedgerWritable: true, PrinterReady: t.opt.Printer.Ready() == nil}
+	f := validate.Facts{Paying: paying, AcceptScaled: t.opt.AcceptScaled, LedgerWritable: true, PrinterReady: t.opt.Printer.Ready() == nil,
+		VoidBox: v.Seen == VoidBox, Misprint: v.Seen == Misprinted}
 	if paying {
 		if err := t.opt.Ledger.Writable(); err != nil {
 			f.LedgerWritable, v.Detail = false, err.Error()

@@ -58,6 +58,9 @@ type Register interface {
 	// Record stores, before a payment, whom it is made to, and returns what the same person
 	// was paid here before within the policy's span, this payment not included.
 	Record(ctx context.Context, operator string, who validate.Identification, payments []validate.Identified) (linked money.Amount, err error)
+	// Ready is nil where a winner could be recorded now, or says why not: nobody is asked for
+	// an identity that has nowhere to go.
+	Ready() error
 }
 
 // Denied is an act that was not done, in words for the counter.
@@ -69,7 +72,18 @@ type Denied struct {
 func (d *Denied) Error() string { return d.Code + ": " + d.Err.Error() }
 func (d *Denied) Unwrap() error { return d.Err }
 
+// Hasty refuses a PIN that comes too soon after wrong ones, in the words of the count of
+// people's own (O7): whoever waits need not know which of the two counts he has met.
+func Hasty(wait time.Duration) *Denied {
+	return &Denied{Fault: Fault{Code: "O7", ClerkFR: "Codes faux : attendez avant de\nréessayer.", ClerkEN: "Wrong PINs: wait before you\ntry again.",
+		Technician: "The page's own delay after wrong PINs is running. A right PIN ends it, and so does a restart."},
+		Err: fmt.Errorf("wrong PINs on the page: the next one is looked at in %v", wait.Round(time.Second))}
+}
+
 var (
+	// ErrPIN means that an operator and a PIN do not belong together. A Denied carries it for
+	// whoever counts wrong ones.
+	ErrPIN = errors.New("operator or PIN is wrong")
 	// ErrNoStaff means a terminal whose configuration has no sign-on.
 	ErrNoStaff = errors.New("this terminal has no sign-on: set sign_on = true in its configuration")
 	// ErrManager means an act that somebody else must allow, and nobody was named.

@@ -261,6 +261,7 @@ type View struct {
 	Linked  money.Amount   // what the same identified person was paid before
 	Pack    *validate.Pack // at the stage OnPack
 	Slip    bool           // a slip of the check was printed, or is about to be
+	Seen    Seen           // what the clerk entered of the paper
 
 	policy     policy.Policy // of the act that made the verdict
 	ownerEpoch int64         // the right by which a claim of it is made

@@ -289,8 +289,13 @@ func (c *Central) feedItems(ctx context.Context, l *lane, terminal string, after
 	return c.feedAfter(ctx, terminal, after)
 }
 
+// itemsAfter looks each audience up by itself: asked for both at once, a database reads all
+// that concerns others from the cursor on.
+const itemsAfter = `SELECT f.item FROM (SELECT e.seq, e.item FROM (SELECT seq, item FROM feed WHERE audience = $1 AND seq > $2 ORDER BY seq LIMIT $3) e
+	UNION ALL SELECT o.seq, o.item FROM (SELECT seq, item FROM feed WHERE audience = $4 AND seq > $2 ORDER BY seq LIMIT $3) o) f ORDER BY f.seq LIMIT $3`
+
 func (c *Central) feedAfter(ctx context.Context, terminal string, after int64) ([]wire.FeedItem, error) {
-	rows, err := c.store.reader().QueryContext(ctx, "SELECT item FROM feed WHERE seq > $1 AND audience IN ($2, $3) ORDER BY seq LIMIT $4", after, everyone, terminal, wire.MaxFeed)
+	rows, err := c.store.reader().QueryContext(ctx, itemsAfter, everyone, after, wire.MaxFeed, terminal)
 	if err != nil {
 		return nil, err
 	}

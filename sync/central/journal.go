@@ -308,18 +308,14 @@ const entriesAtOnce = 100
 // keep stores the lines of a run in one statement: a round trip for each would take most
 // of an upload's time.
 func (in *intake) keep(ctx context.Context, run []line) error {
-	statement := "INSERT INTO entries(terminal, epoch, received, seq, kind, line, hash) VALUES"
-	args := []any{in.who.name, in.epoch, in.now}
-	for i, l := range run {
-		if i > 0 {
-			statement += ", "
-		}
-		n := len(args)
-		statement += fmt.Sprintf("($1, $2, $3, $%d, $%d, $%d, $%d)", n+1, n+2, n+3, n+4)
-		args = append(args, l.seq, plain(l.entry.Kind), l.text, l.hash[:])
+	n := len(run)
+	seqs, kinds, texts, hashes := make([]int64, n), make([]string, n), make([][]byte, n), make([][]byte, n)
+	for i := range run {
+		seqs[i], kinds[i], texts[i], hashes[i] = run[i].seq, string(plain(run[i].entry.Kind)), run[i].text, run[i].hash[:]
 	}
-	_, err := in.tx.ExecContext(ctx, statement, args...)
-	return err
+	return writeAll(ctx, in.c.store, in.tx, batch{into: "entries",
+		fixed: []column{{"terminal", in.who.name}, {"epoch", in.epoch}, {"received", in.now}},
+		each:  []column{{"seq", seqs}, {"kind", kinds}, {"line", texts}, {"hash", hashes}}})
 }
 
 // answer acknowledges the upload's end. An acknowledgement that was signed once is given

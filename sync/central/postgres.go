@@ -138,6 +138,39 @@ func (s *postgresStore) try(ctx context.Context, act func(ctx context.Context, t
 	return tx.Commit()
 }
 
+// insert sends each column as one array. Rows written out as VALUES cost this process three
+// times as much, for each value is then a parameter by itself, and every number of rows a
+// statement of its own to prepare; COPY costs the same as arrays, and knows no conflict.
+func (*postgresStore) insert(ctx context.Context, tx *sql.Tx, b batch) (*sql.Rows, error) {
+	var from, args = []string{}, []any{}
+	place := func(value any) string {
+		args = append(args, value)
+		return fmt.Sprintf("$%d::%s", len(args), sqlTypeOf(value))
+	}
+	statement := "INSERT INTO " + b.into + "(" + b.columns() + ") SELECT "
+	for _, c := range b.fixed {
+		statement += place(c.values) + ", "
+	}
+	for _, c := range b.each {
+		from = append(from, place(c.values))
+	}
+	return tx.QueryContext(ctx, statement+"r.* FROM unnest("+strings.Join(from, ", ")+") AS r"+b.then, args...)
+}
+
+func sqlTypeOf(value any) string {
+	switch value.(type) {
+	case int64:
+		return "bigint"
+	case []int64:
+		return "bigint[]"
+	case []string:
+		return "text[]"
+	case [][]byte:
+		return "bytea[]"
+	}
+	return "text"
+}
+
 // sqlState is the code of an error that the server answered, "" for any other.
 func sqlState(err error) string {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {

@@ -373,23 +373,7 @@ func (in *intake) credit(ctx context.Context, run []line) (map[int64]bool, error
 	if len(run) == 0 {
 		return credited, nil
 	}
-	statement := strings.Builder{}
-	statement.WriteString("INSERT INTO claims(terminal, epoch, received, block_id, pack, ticket, round, claim, seq, tier, amount_minor, currency, operator, paid, entered, first_check) VALUES")
-	args := []any{in.who.name, in.epoch, in.now}
-	for i, l := range run {
-		if i > 0 {
-			statement.WriteString(", ")
-		}
-		statement.WriteString("($1, $2, $3")
-		c := l.proof.claim
-		for _, value := range []any{c.Block[:], c.Pack, c.Ticket, c.Round, plain(c.Claim), l.seq, c.Tier, c.AmountMinor, plain(c.Currency), plain(c.Operator), plain(l.proof.at), plain(c.Entered), plain(c.FirstCheck)} {
-			args = append(args, value)
-			fmt.Fprintf(&statement, ", $%d", len(args))
-		}
-		statement.WriteString(")")
-	}
-	statement.WriteString(" ON CONFLICT(block_id, pack, ticket, round) DO NOTHING RETURNING seq, block_id, pack")
-	rows, err := in.tx.QueryContext(ctx, statement.String(), args...)
+	rows, err := in.c.store.insert(ctx, in.tx, in.claims(run))
 	if err != nil {
 		return nil, err
 	}
@@ -405,6 +389,29 @@ func (in *intake) credit(ctx context.Context, run []line) (map[int64]bool, error
 		credited[seq], in.paid[key] = true, true
 	}
 	return credited, rows.Err()
+}
+
+// claims are the rows of a run in the table of claims.
+func (in *intake) claims(run []line) batch {
+	n := len(run)
+	blocks, texts, numbers := make([][]byte, n), make([][]string, 6), make([][]int64, 6)
+	for i := range texts {
+		texts[i], numbers[i] = make([]string, n), make([]int64, n)
+	}
+	for i := range run {
+		c := &run[i].proof.claim
+		blocks[i] = c.Block[:]
+		for k, text := range []string{c.Claim, c.Currency, c.Operator, run[i].proof.at, string(c.Entered), c.FirstCheck} {
+			texts[k][i] = plain(text)
+		}
+		for k, number := range []int64{int64(c.Pack), int64(c.Ticket), int64(c.Round), run[i].seq, int64(c.Tier), c.AmountMinor} {
+			numbers[k][i] = number
+		}
+	}
+	return batch{into: "claims", fixed: []column{{"terminal", in.who.name}, {"epoch", in.epoch}, {"received", in.now}},
+		each: []column{{"block_id", blocks}, {"pack", numbers[0]}, {"ticket", numbers[1]}, {"round", numbers[2]}, {"claim", texts[0]}, {"seq", numbers[3]}, {"tier", numbers[4]},
+			{"amount_minor", numbers[5]}, {"currency", texts[1]}, {"operator", texts[2]}, {"paid", texts[3]}, {"entered", texts[4]}, {"first_check", texts[5]}},
+		then: " ON CONFLICT(block_id, pack, ticket, round) DO NOTHING RETURNING seq, block_id, pack"}
 }
 
 // standing says why a proven claim was not credited: another one stands, or what allowed

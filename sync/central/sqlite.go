@@ -213,6 +213,57 @@ func (g *group) run(ctx context.Context, act func(ctx context.Context, tx *sql.T
 	return err
 }
 
+// insert writes the rows out: SQLite knows no arrays.
+func (*sqliteStore) insert(ctx context.Context, tx *sql.Tx, b batch) (*sql.Rows, error) {
+	var args []any
+	statement := []byte("INSERT INTO " + b.into + "(" + b.columns() + ") VALUES")
+	for _, c := range b.fixed {
+		args = append(args, c.values)
+	}
+	for i := range lengthOf(b.each[0].values) {
+		if i > 0 {
+			statement = append(statement, ',')
+		}
+		statement = append(statement, '(')
+		for n := range b.fixed {
+			statement = fmt.Appendf(statement, "$%d, ", n+1)
+		}
+		for n, c := range b.each {
+			args = append(args, valueAt(c.values, i))
+			statement = fmt.Appendf(statement, "$%d", len(args))
+			if n < len(b.each)-1 {
+				statement = append(statement, ", "...)
+			}
+		}
+		statement = append(statement, ')')
+	}
+	return tx.QueryContext(ctx, string(statement)+b.then, args...)
+}
+
+func lengthOf(values any) int {
+	switch list := values.(type) {
+	case []int64:
+		return len(list)
+	case []string:
+		return len(list)
+	case [][]byte:
+		return len(list)
+	}
+	return 0
+}
+
+func valueAt(values any, i int) any {
+	switch list := values.(type) {
+	case []int64:
+		return list[i]
+	case []string:
+		return list[i]
+	case [][]byte:
+		return list[i]
+	}
+	return nil
+}
+
 func (g *group) end() {
 	defer close(g.ended)
 	if g.lost != nil {

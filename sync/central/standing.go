@@ -162,6 +162,11 @@ func (c *Central) standing(ctx context.Context, who caller, s wire.Standing) (wi
 				return err
 			}
 		}
+		for _, k := range s.Returned { // before what it may pay: it may have asked again about the same ticket
+			if err := t.gaveBack(ctx, k); err != nil {
+				return err
+			}
+		}
 		for _, p := range proven {
 			if err := t.may(ctx, p); err != nil {
 				return err
@@ -295,6 +300,26 @@ func (t *telling) tellAll(ctx context.Context, b Block, first, last uint32) erro
 		return err
 	}
 	return t.c.relist(ctx, t.tx)
+}
+
+// gaveBack ends a claim that was allowed and given back, where the backup has the first and
+// not the second: its ticket would be kept from everybody, for a terminal that never pays it.
+func (t *telling) gaveBack(ctx context.Context, k wire.ClaimKey) error {
+	var stored wire.ClaimAnswer
+	x := asked{tx: t.tx, who: t.who, now: t.now, q: wire.ClaimRequest{Claim: k.Claim, Block: k.Block, Pack: k.Pack, Ticket: k.Ticket, Round: k.Round}}
+	err := t.tx.QueryRowContext(ctx, `SELECT state FROM online_claims WHERE block_id = $1 AND pack = $2 AND ticket = $3 AND round = $4 AND claim = $5 AND terminal = $6 AND state = $7`,
+		k.Block[:], k.Pack, k.Ticket, k.Round, k.Claim, t.who.name, wire.ClaimApproved).Scan(&stored.State)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := holdPacks(ctx, t.tx, "block_id = $1 AND pack = $2", k.Block[:], k.Pack); err != nil {
+		return err
+	}
+	_, err = x.giveBack(ctx, stored)
+	return err
 }
 
 // may reserves a ticket again for the claim that it was allowed to. Where it is paid, or

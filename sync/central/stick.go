@@ -50,7 +50,7 @@ func (c *Central) WriteStick(ctx context.Context, dir string, o StickOrder) (s S
 }
 
 func (c *Central) writeStick(ctx context.Context, dir string, o StickOrder, s *Stick) error {
-	version, signed, err := c.Snapshot(ctx)
+	version, texts, err := c.snapshotTexts(ctx)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,29 @@ func (c *Central) writeStick(ctx context.Context, dir string, o StickOrder, s *S
 		}
 		s.Policies++
 	}
-	return writeWhole(filepath.Join(dir, wire.StickSnapshot), []byte(signed), 0o644)
+	if err := c.stickCatalogue(ctx, dir, texts); err != nil {
+		return err
+	}
+	return writeWhole(filepath.Join(dir, wire.StickSnapshot), []byte(texts[1]), 0o644)
+}
+
+// stickCatalogue writes the catalogue and the text that names it, before the text that
+// makes the stick one; of what lay there before, nothing stays that is another snapshot's.
+func (c *Central) stickCatalogue(ctx context.Context, dir string, texts [wire.SnapshotTexts]string) error {
+	whole := filepath.Join(dir, wire.StickWhole)
+	if texts[2] == texts[1] {
+		return removeIfThere(whole)
+	}
+	switch _, text, err := c.CatalogueText(ctx); {
+	case errors.Is(err, ErrNotFound): // it names software alone
+	case err != nil:
+		return err
+	default:
+		if err := writeWhole(filepath.Join(dir, wire.StickCatalogue), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return writeWhole(whole, []byte(texts[2]), 0o644)
 }
 
 // stickPeppers notes the blocks of a terminal's packs and writes the peppers that they need.

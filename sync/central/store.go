@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/pressly/goose/v3"
@@ -27,6 +28,9 @@ type store interface {
 	// committed before each of its statements; what it reads and then decides by, it holds
 	// first: hold, take, an UPDATE that gives the row back, or an INSERT that conflicts.
 	change(ctx context.Context, act func(ctx context.Context, tx *sql.Tx) error) error
+	// insert writes the rows of b in one statement of a change's transaction, and gives what
+	// the statement returns.
+	insert(ctx context.Context, tx *sql.Tx, b batch) (*sql.Rows, error)
 	// reader gives connections that cannot write. Each query sees one state.
 	reader() *sql.DB
 	// stirred tells whether anything may have been committed since it was last asked, by
@@ -49,6 +53,40 @@ var errBusy = errors.New("somebody reads it")
 // errAgain asks change to run an act again: another transaction was committed between
 // what it read and what it wrote.
 var errAgain = errors.New("changed meanwhile by another transaction")
+
+// batch is rows of a table, column by column.
+type batch struct {
+	into  string
+	fixed []column // one value for all rows: int64 or string
+	each  []column // one value a row: []int64, []string or [][]byte, all of one length, which is not 0
+	then  string   // what stands behind the rows: a conflict, what is returned
+}
+
+type column struct {
+	name   string
+	values any
+}
+
+// columns lists the names of all columns, the fixed ones first.
+func (b batch) columns() string {
+	var names []string
+	for _, c := range slices.Concat(b.fixed, b.each) {
+		names = append(names, c.name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// writeAll inserts a batch of which nothing is returned.
+func writeAll(ctx context.Context, s store, tx *sql.Tx, b batch) error {
+	rows, err := s.insert(ctx, tx, b)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() { // the drivers tell of an error where its row would be
+	}
+	return rows.Err()
+}
 
 //go:embed schema
 var schema embed.FS

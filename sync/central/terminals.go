@@ -302,7 +302,7 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 	}
 	a := wire.HelloAnswer{Protocol: wire.Protocol, Time: wire.FormatTime(now), Recover: recover, Restored: restored, Texts: wire.SnapshotTexts}
 	err = c.store.reader().QueryRowContext(ctx, `SELECT ack_epoch, ack_seq, ack_hash, (SELECT max(version) FROM snapshots),
-		(SELECT coalesce(max(seq), 0) FROM feed WHERE audience IN ('', $1)), region, (SELECT coalesce(max(number), 0) FROM sightings WHERE terminal = $1) FROM terminals WHERE name = $2`, who.name, who.name).
+		(SELECT coalesce(max(f.seq), 0) FROM (SELECT max(seq) AS seq FROM feed WHERE audience = '' UNION ALL SELECT max(seq) FROM feed WHERE audience = $1) f), region, (SELECT coalesce(max(number), 0) FROM sightings WHERE terminal = $1) FROM terminals WHERE name = $2`, who.name, who.name).
 		Scan(&a.Acked.Epoch, &a.Acked.Seq, &a.Acked.Hash, &a.Snapshot, &a.Feed, &a.Region, &a.Sighted)
 	if err != nil {
 		return a, err

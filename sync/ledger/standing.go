@@ -45,8 +45,37 @@ func (l *Ledger) rights(ctx context.Context, s *wire.Standing, held wire.Positio
 	if s.Held, err = readHolds(ctx, l.db, "feed > ? ORDER BY feed", feed); err != nil {
 		return err
 	}
-	s.Paid, err = l.paidElsewhere(ctx)
+	if s.Paid, err = l.paidElsewhere(ctx); err != nil {
+		return err
+	}
+	s.Returned, err = l.givenBack(ctx)
 	return err
+}
+
+// newestReturned is how many claims that were given back are told: some months of a shop's,
+// and no backup is so old.
+const newestReturned = 1000
+
+// givenBack are the newest claims that were given back, oldest first. Those that central has
+// not heard of are asked about, and told there.
+func (l *Ledger) givenBack(ctx context.Context) ([]wire.ClaimKey, error) {
+	rows, err := l.db.QueryContext(ctx, `SELECT claim, block, pack, ticket, round FROM
+		(SELECT n, claim, block, pack, ticket, round FROM intents WHERE state = 'returned' ORDER BY n DESC LIMIT ?) ORDER BY n`, newestReturned)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var list []wire.ClaimKey
+	for rows.Next() {
+		var k wire.ClaimKey
+		var block []byte
+		if err := rows.Scan(&k.Claim, &block, &k.Pack, &k.Ticket, &k.Round); err != nil {
+			return nil, err
+		}
+		copy(k.Block[:], block)
+		list = append(list, k)
+	}
+	return list, rows.Err()
 }
 
 // paidElsewhere are all payments elsewhere that central has told of.

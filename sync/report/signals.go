@@ -228,15 +228,15 @@ func (x *counting) sighted(ctx context.Context, tx *sql.Tx, looks map[string]int
 	}
 	// Each ticket once a terminal: who looks at one ticket ten times has one ticket.
 	c := x.seenDays()
-	err := x.each(ctx, tx, `SELECT s.terminal, count(*) FROM (SELECT DISTINCT s.block_id, s.pack, s.ticket, s.terminal FROM sightings s JOIN packs p ON p.block_id = s.block_id AND p.pack = s.pack
+	err := x.each(ctx, tx, `SELECT d.terminal, count(*) FROM (SELECT DISTINCT s.block_id, s.pack, s.ticket, s.terminal FROM sightings s JOIN packs p ON p.block_id = s.block_id AND p.pack = s.pack
 		JOIN terminals t ON t.name = s.terminal JOIN terminals o ON o.name = p.owner`+
-		c.where("s.reason IN ('pack-not-active', 'pack-returned')", "CASE WHEN t.shop = '' THEN t.name ELSE t.shop END = CASE WHEN o.shop = '' THEN o.name ELSE o.shop END")+") s GROUP BY s.terminal", c.args, count(unsold))
+		c.where("s.reason IN ('pack-not-active', 'pack-returned')", "CASE WHEN t.shop = '' THEN t.name ELSE t.shop END = CASE WHEN o.shop = '' THEN o.name ELSE o.shop END")+") d GROUP BY d.terminal", c.args, count(unsold))
 	if err != nil {
 		return fmt.Errorf("sightings: %w", err)
 	}
 	c = x.seenDays()
-	err = x.each(ctx, tx, "SELECT s.terminal, count(*) FROM (SELECT DISTINCT s.block_id, s.pack, s.ticket, s.terminal FROM sightings s"+
-		c.where("s.reason IN ('already-paid-here', 'already-paid-elsewhere')")+") s GROUP BY s.terminal", c.args, count(taken))
+	err = x.each(ctx, tx, "SELECT d.terminal, count(*) FROM (SELECT DISTINCT s.block_id, s.pack, s.ticket, s.terminal FROM sightings s"+
+		c.where("s.reason IN ('already-paid-here', 'already-paid-elsewhere')")+") d GROUP BY d.terminal", c.args, count(taken))
 	if err != nil {
 		return fmt.Errorf("sightings: %w", err)
 	}
@@ -269,16 +269,17 @@ func (x *counting) checkedElsewhere(ctx context.Context, tx *sql.Tx, _ map[strin
 	tallies := map[string]tally{}
 	c := x.seenDays()
 	const winners = "s.reason IN ('winner', 'above-shop-limit', 'needs-central', 'owner-silent')"
-	err := x.each(ctx, tx, "SELECT s.terminal, count(*) FROM (SELECT DISTINCT s.block_id, s.pack, s.ticket, s.terminal FROM sightings s"+c.where(winners)+") s GROUP BY s.terminal", c.args, func(terminal string, n int64) {
+	err := x.each(ctx, tx, "SELECT d.terminal, count(*) FROM (SELECT DISTINCT s.block_id, s.pack, s.ticket, s.terminal FROM sightings s"+c.where(winners)+") d GROUP BY d.terminal", c.args, func(terminal string, n int64) {
 		tallies[terminal] = tally{0, n}
 	})
 	if err != nil {
 		return fmt.Errorf("sightings: %w", err)
 	}
 	c = x.seenDays()
-	err = x.each(ctx, tx, `SELECT s.terminal, count(*) FROM (SELECT DISTINCT s.block_id, s.pack, s.ticket, s.terminal FROM sightings s JOIN claims k ON k.block_id = s.block_id AND k.pack = s.pack AND k.ticket = s.ticket AND k.paid > s.seen
+	// The sum keeps SQLite from going over all sightings in their key's order, which is that of a DISTINCT without it.
+	err = x.each(ctx, tx, `SELECT d.terminal, count(*) FROM (SELECT DISTINCT s.block_id, s.pack, s.ticket + 0, s.terminal FROM sightings s JOIN claims k ON k.block_id = s.block_id AND k.pack = s.pack AND k.ticket = s.ticket AND k.paid > s.seen
 		JOIN terminals t ON t.name = s.terminal JOIN terminals o ON o.name = k.terminal`+
-		c.where(winners, "CASE WHEN t.shop = '' THEN t.name ELSE t.shop END <> CASE WHEN o.shop = '' THEN o.name ELSE o.shop END")+") s GROUP BY s.terminal", c.args, func(terminal string, n int64) {
+		c.where(winners, "CASE WHEN t.shop = '' THEN t.name ELSE t.shop END <> CASE WHEN o.shop = '' THEN o.name ELSE o.shop END")+") d GROUP BY d.terminal", c.args, func(terminal string, n int64) {
 		tallies[terminal] = tally{n, tallies[terminal].tries}
 	})
 	if err != nil {

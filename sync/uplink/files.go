@@ -233,6 +233,7 @@ func (u *Uplink) Reread(ctx context.Context) error {
 	newer, err := u.reread(ctx)
 	if newer {
 		u.opt.OnListed()
+		u.opt.OnCatalogue()
 	}
 	signal(u.replan)
 	return err

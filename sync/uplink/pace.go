@@ -69,16 +69,19 @@ func (p *pace) believed() float64 {
 	return p.rate
 }
 
-// line is how long the line may take for so many bytes, twice what is believed.
+// line is how long the line may take for so many bytes, twice what is believed. It goes by
+// whole KiB, as does carried: one ECDSA signature in a hundred is a byte shorter than the
+// others, and by the length of a random number two runs of one simulated evening would differ.
 func (p *pace) line(bytes int) time.Duration {
-	return min(time.Duration(2*float64(bytes+around)/p.believed()*float64(time.Second)), lineMost)
+	whole := (bytes + around + 1023) / 1024 * 1024
+	return min(time.Duration(2*float64(whole)/p.believed()*float64(time.Second)), lineMost)
 }
 
 // carried notes an exchange that came through.
 func (p *pace) carried(bytes int, took time.Duration) {
 	rate := p.believed()
 	if took > 0 {
-		rate = max(rate, float64(bytes)/took.Seconds())
+		rate = max(rate, float64(bytes/1024*1024)/took.Seconds())
 	}
 	p.set(rate)
 }

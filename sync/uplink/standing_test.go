@@ -28,10 +28,23 @@ func TestTerminalsTellARestoredCentralWhatItForgot(t *testing.T) {
 		}
 		r.give(t, "T-A", 10, 18)
 		pass(time.Minute)
+		// Allowed before the backup and given back after it, once for good, once to ask again.
+		gone, twice := b.claim(r.winners[3], 0xb3), b.claim(r.winners[4], 0xb4)
+		for _, c := range []validate.Claim{gone, twice} {
+			wantIntent(t, b.asks(t, c), validate.IntentApproved, "")
+		}
 		backup := filepath.Join(t.TempDir(), "backup")
 		if _, err := r.real.Backup(t.Context(), backup); err != nil {
 			t.Fatal(err)
 		}
+		for _, c := range []validate.Claim{gone, twice} {
+			if err := b.ledger.GiveBack(t.Context(), c.ID); err != nil {
+				t.Fatal(err)
+			}
+			wantIntent(t, b.awaits(t, c), validate.IntentReturned, "")
+		}
+		twice.ID = b.claim(r.winners[4], 0xb5).ID
+		wantIntent(t, b.asks(t, twice), validate.IntentApproved, "")
 		r.give(t, "T-B", 19, 19)
 		pass(time.Second)
 		own := a.claim(r.winners[2], 0xa1)
@@ -82,10 +95,12 @@ func TestTerminalsTellARestoredCentralWhatItForgot(t *testing.T) {
 			t.Fatalf("waits for %+v %v", p, err)
 		}
 		for what, want := range map[string]int{
-			"SELECT count(*) FROM claims":       3,
-			"SELECT count(*) FROM conflicts":    0,
-			"SELECT count(*) FROM losses":       0,
-			"SELECT count(*) FROM reservations": 2,
+			"SELECT count(*) FROM claims":                                                                     3,
+			"SELECT count(*) FROM conflicts":                                                                  0,
+			"SELECT count(*) FROM losses":                                                                     0,
+			"SELECT count(*) FROM reservations":                                                               3,
+			"SELECT count(*) FROM reservations WHERE claim = '" + twice.ID + "'":                              1,
+			"SELECT count(*) FROM online_claims WHERE state = 'returned'":                                     2,
 			"SELECT count(*) FROM packs WHERE pack = 19 AND owner = 'T-B' AND epoch = 1 AND state = 'active'": 1,
 		} {
 			var n int
@@ -94,6 +109,7 @@ func TestTerminalsTellARestoredCentralWhatItForgot(t *testing.T) {
 			}
 		}
 		wantIntent(t, a.asks(t, a.claim(r.winners[0], 0xa2)), validate.IntentDenied, wire.WhyGranted)
+		wantIntent(t, b.asks(t, b.claim(r.winners[3], 0xb6)), validate.IntentApproved, "")
 		if _, err := b.ledger.Record(context.Background(), allowed); err != nil {
 			t.Fatal(err)
 		}

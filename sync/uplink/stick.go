@@ -69,10 +69,15 @@ func takeStick(ctx context.Context, o StickOptions) (r StickReport, err error) {
 		return r, err
 	}
 	r.Snapshot, r.Issued = s.Version, s.Issued
+	var failed []error
+	if err := o.catalogue(stick, s); errors.Is(err, ErrStore) {
+		return r, err
+	} else if err != nil {
+		failed = append(failed, err)
+	}
 	if err := o.Blocks.note(snapshotFile, signed); err != nil {
 		return r, err
 	}
-	var failed []error
 	tried := map[string]bool{}
 	for {
 		p, room, err := o.plan(s)
@@ -100,22 +105,23 @@ func takeStick(ctx context.Context, o StickOptions) (r StickReport, err error) {
 	}
 }
 
-// snapshot reads and verifies the stick's snapshot against what was noted last.
+// snapshot reads and verifies the stick's snapshot against what was noted last, in the
+// text that names most.
 func (o StickOptions) snapshot(stick *os.Root) (s wire.Snapshot, signed string, err error) {
-	f, err := stick.Open(wire.StickSnapshot)
+	text, err := readStick(stick, wire.StickSnapshot, wire.MaxAnswer)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, "", fmt.Errorf("%w: there is no %s on it: is this the folder that central stick make wrote, to its end?", ErrStick, wire.StickSnapshot)
 	}
 	if err != nil {
 		return s, "", fmt.Errorf("%w: %w", ErrStick, err)
 	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, wire.MaxAnswer+1))
-	if err != nil {
-		return s, "", fmt.Errorf("%w: %w", ErrStick, err)
-	}
 	if s, err = o.open(string(text)); err != nil {
 		return s, "", fmt.Errorf("snapshot: %w", err)
+	}
+	if more, err := readStick(stick, wire.StickWhole, wire.MaxAnswer); err == nil {
+		if whole, err := o.open(string(more)); err == nil && whole.Version == s.Version {
+			s, text = whole, more
+		}
 	}
 	var inForce int64
 	if noted, err := o.Blocks.noted(snapshotFile, wire.MaxAnswer); err != nil {
@@ -124,6 +130,34 @@ func (o StickOptions) snapshot(stick *os.Root) (s wire.Snapshot, signed string, 
 		inForce = old.Version
 	}
 	return s, string(text), checkSnapshot(s, inForce)
+}
+
+// catalogue takes the catalogue that the snapshot lists, unless it is here.
+func (o StickOptions) catalogue(stick *os.Root, s wire.Snapshot) error {
+	if s.Catalogue == (wire.CatalogueFile{}) {
+		return nil
+	}
+	if here, err := o.Blocks.noted(catalogueFile, wire.MaxCatalogue); err == nil && isCatalogue([]byte(here), s.Catalogue) == nil {
+		return nil
+	}
+	text, err := readStick(stick, wire.StickCatalogue, wire.MaxCatalogue)
+	if err != nil {
+		return fmt.Errorf("%w: the catalogue of games: %w", ErrStick, err)
+	}
+	if err := isCatalogue(text, s.Catalogue); err != nil {
+		return err
+	}
+	return o.Blocks.note(catalogueFile, string(text))
+}
+
+// readStick reads a file of a stick, of at most limit bytes and one more.
+func readStick(stick *os.Root, name string, limit int64) ([]byte, error) {
+	f, err := stick.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, limit+1))
 }
 
 func (o StickOptions) open(signed string) (wire.Snapshot, error) {
@@ -200,12 +234,7 @@ func (o StickOptions) take(ctx context.Context, stick *os.Root, b wire.Block) er
 }
 
 func stickPieces(stick *os.Root, b wire.Block) (*wire.Pieces, error) {
-	f, err := stick.Open(filepath.Join(wire.StickBlocks, b.Pieces+piecesSuffix))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, wire.MaxPieces))
+	text, err := readStick(stick, filepath.Join(wire.StickBlocks, b.Pieces+piecesSuffix), wire.MaxPieces)
 	if err != nil {
 		return nil, err
 	}

@@ -241,6 +241,10 @@ func TestStickOfCentralIsTaken(t *testing.T) {
 		if _, err := r.real.Deliver(t.Context(), "00399", 10, 19, "T-1"); err != nil {
 			t.Fatal(err)
 		}
+		const games = "the catalogue of central's games"
+		if _, err := r.real.PublishCatalogue(t.Context(), []byte(games), 3, "ops"); err != nil {
+			t.Fatal(err)
+		}
 		stick := t.TempDir()
 		took := StickOptions{Dir: stick, Identity: r.opt.Identity, Blocks: r.opt.Blocks}
 		var copied int64
@@ -254,9 +258,26 @@ func TestStickOfCentralIsTaken(t *testing.T) {
 		if _, err := r.real.WriteStick(t.Context(), stick, central.StickOrder{Terminals: []string{"T-2"}}); !errors.Is(err, central.ErrNotFound) {
 			t.Errorf("for nobody: %v", err)
 		}
+		file := filepath.Join(stick, wire.StickCatalogue)
+		if err := os.WriteFile(file, []byte("another"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		got, err := TakeStick(t.Context(), took)
-		if err != nil || len(got.Taken) != 1 || got.Taken[0].Pieces == "" {
+		if !errors.Is(err, ErrCatalogue) || len(got.Taken) != 1 || got.Taken[0].Pieces == "" {
+			t.Fatalf("with a catalogue that was changed: %+v %v", got, err)
+		}
+		if err := os.WriteFile(file, []byte(games), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err = TakeStick(t.Context(), took); err != nil || len(got.Taken) != 0 || len(got.Missing) != 0 {
 			t.Fatalf("%+v %v", got, err)
+		}
+		u := must(New(r.opt))
+		if err := u.Reread(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := u.Catalogue(); err != nil || string(text) != games {
+			t.Errorf("the catalogue is %q %v", text, err)
 		}
 		if err := os.Remove(filepath.Join(stick, wire.StickSnapshot)); err != nil {
 			t.Fatal(err)

@@ -17,6 +17,7 @@ const (
 	MaxStandingPacks  = 1000 // packs of one run; a longer one is told as several
 	MaxStandingClaims = 15   // permissions to pay
 	MaxStandingHolds  = 60   // tickets that are held, and as many that were paid elsewhere
+	MaxStandingBack   = 60   // claims that were given back
 )
 
 // Restored says that central's tables were put back, in the answer to a hello whose
@@ -41,7 +42,18 @@ type Standing struct {
 	Held []HoldAck `json:"held"`
 	// Paid are the payments elsewhere that central has told it of, since whenever.
 	Paid []PaidItem `json:"paid"`
-	Last bool       `json:"last"`
+	// Returned are the newest claims that it asked about and gave back, and central heard.
+	Returned []ClaimKey `json:"returned,omitempty"`
+	Last     bool       `json:"last"`
+}
+
+// ClaimKey names a claim that was asked about.
+type ClaimKey struct {
+	Claim  string           `json:"claim"`
+	Block  validate.BlockID `json:"block"`
+	Pack   uint32           `json:"pack"`
+	Ticket uint16           `json:"ticket"`
+	Round  int              `json:"round"`
 }
 
 // Permission is a claim that central allowed.
@@ -59,9 +71,14 @@ type StandingAnswer struct {
 
 // Check bounds a part.
 func (s Standing) Check() error {
-	if len(s.Mark) == 0 || len(s.Mark) > 64 || len(s.Packs) > MaxStandingRuns || len(s.Claims) > MaxStandingClaims || len(s.Held) > MaxStandingHolds || len(s.Paid) > MaxStandingHolds {
-		return fmt.Errorf("%d runs of packs, %d claims, %d holds, %d payments: want at most %d, %d, %d, %d",
-			len(s.Packs), len(s.Claims), len(s.Held), len(s.Paid), MaxStandingRuns, MaxStandingClaims, MaxStandingHolds, MaxStandingHolds)
+	if len(s.Mark) == 0 || len(s.Mark) > 64 || len(s.Packs) > MaxStandingRuns || len(s.Claims) > MaxStandingClaims || len(s.Held) > MaxStandingHolds || len(s.Paid) > MaxStandingHolds || len(s.Returned) > MaxStandingBack {
+		return fmt.Errorf("%d runs of packs, %d claims, %d holds, %d payments, %d returned: want at most %d, %d, %d, %d, %d",
+			len(s.Packs), len(s.Claims), len(s.Held), len(s.Paid), len(s.Returned), MaxStandingRuns, MaxStandingClaims, MaxStandingHolds, MaxStandingHolds, MaxStandingBack)
+	}
+	for _, c := range s.Returned {
+		if c.Block == (validate.BlockID{}) || len(c.Claim) != 32 || c.Round < 0 {
+			return errors.New("no whole claim that was given back")
+		}
 	}
 	for _, p := range s.Paid {
 		if p.Block == (validate.BlockID{}) || len(p.Terminal) > 64 || len(p.Number) > 64 || len(p.At) > 64 {
@@ -98,13 +115,14 @@ func (s Standing) Parts() []Standing {
 		}
 	}
 	var parts []Standing
-	for claims, held, paid := s.Claims, s.Held, s.Paid; ; {
+	for claims, held, paid, back := s.Claims, s.Held, s.Paid, s.Returned; ; {
 		part := Standing{Protocol: s.Protocol, Mark: s.Mark}
 		part.Packs, runs = cut(runs, MaxStandingRuns)
 		part.Claims, claims = cut(claims, MaxStandingClaims)
 		part.Held, held = cut(held, MaxStandingHolds)
 		part.Paid, paid = cut(paid, MaxStandingHolds)
-		part.Last = len(runs)+len(claims)+len(held)+len(paid) == 0
+		part.Returned, back = cut(back, MaxStandingBack)
+		part.Last = len(runs)+len(claims)+len(held)+len(paid)+len(back) == 0
 		if parts = append(parts, part); part.Last {
 			return parts
 		}

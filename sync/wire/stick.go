@@ -5,7 +5,10 @@ package wire
 // carried it.
 const (
 	StickSnapshot = "snapshot.note" // signed, as PathSnapshot gives it; written last
-	StickBlocks   = "blocks"        // SHA256.manifest, and descriptors as NAME.pieces
-	StickPeppers  = "peppers"       // BLOCK.TERMINAL.pepper, sealed to that terminal
-	StickPolicies = "policies"      // signed by a seal key
+	// StickWhole is the same snapshot in the text that names the catalogue, where there is one.
+	StickWhole     = "snapshot-3.note"
+	StickCatalogue = "catalogue" // of games, as StickWhole lists it
+	StickBlocks    = "blocks"    // SHA256.manifest, and descriptors as NAME.pieces
+	StickPeppers   = "peppers"   // BLOCK.TERMINAL.pepper, sealed to that terminal
+	StickPolicies  = "policies"  // signed by a seal key
 )

@@ -127,6 +127,8 @@
     let text = field.value;
     if (pad.dataset.secret === "true") {
       text = "●".repeat(text.length);
+    } else if (pad.dataset.date === "true") {
+      text = text.replace(/^(\d\d)(?=\d)/, "$1/").replace(/^(\d\d\/\d\d)(?=\d)/, "$1/");
     } else if (pad.dataset.point) {
       const all = text.padStart(3, "0");
       text = text && all.slice(0, -2) + pad.dataset.point + all.slice(-2);
@@ -157,8 +159,11 @@
     if (event.repeat && (event.key === "Enter" || event.key === " ")) event.preventDefault();
     const pad = document.getElementById("keypad");
     if (!pad || event.ctrlKey || event.altKey || event.metaKey) return;
-    if (/^[0-9]$/.test(event.key)) type(event.key);
-    else if (event.key === "Backspace") type("back");
+    const key = event.key.length === 1 ? event.key.toUpperCase() : "";
+    if (key && pad.querySelector('[data-digit="' + CSS.escape(key) + '"]')) {
+      event.preventDefault(); // a space would press the key that was tapped last, too
+      type(key);
+    } else if (event.key === "Backspace") type("back");
     else if (event.key === "Enter" && !event.repeat && !document.activeElement.matches("button:not([data-digit])")) {
       event.preventDefault(); // a digit that was just tapped has the focus, and is not meant again
       pad.requestSubmit();

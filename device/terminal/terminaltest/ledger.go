@@ -285,9 +285,27 @@ func (l *Ledger) RequestReversal(_ context.Context, r validate.Reversal) (valida
 	if r.Number.Seq < 1 || r.Number.Seq > int64(len(l.entries)) {
 		return r, ErrNotFound
 	}
-	r.State = validate.ReversalRequested
+	if l.writing != nil {
+		return r, l.writing
+	}
+	if slices.ContainsFunc(l.reversals, func(o validate.Reversal) bool { return o.Number == r.Number }) {
+		return r, fmt.Errorf("entry %v has a reversal already", r.Number)
+	}
+	c := l.entries[r.Number.Seq-1]
+	r.Claim, r.Ticket, r.Amount, r.Currency, r.State, r.At = c.ID, c.Ticket, c.Amount, c.Currency, validate.ReversalRequested, l.now()
 	l.reversals = append(l.reversals, r)
-	return r, l.writing
+	return r, nil
+}
+
+// AnswerReversal is central's answer to the reversal of an entry.
+func (l *Ledger) AnswerReversal(n validate.EntryNumber, state validate.ReversalState, words string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.reversals {
+		if r := &l.reversals[i]; r.Number == n {
+			r.State, r.Answer = state, words
+		}
+	}
 }
 
 // Reversals lists what was asked for.
@@ -326,11 +344,16 @@ func (l *Ledger) Closing(_ context.Context, n validate.EntryNumber) (validate.Cl
 	return validate.Closing{}, ErrNotFound
 }
 
-// History gives the newest claims.
+// History gives the newest claims, each reversal before its claim.
 func (l *Ledger) History(ctx context.Context, n int) ([]validate.Transaction, error) {
 	list, err := l.Last(ctx, n)
 	var out []validate.Transaction
+	reversals := l.Reversals()
 	for _, r := range list {
+		if i := slices.IndexFunc(reversals, func(o validate.Reversal) bool { return o.Number == r.Number }); i >= 0 {
+			x := reversals[i]
+			out = append(out, validate.Transaction{Entry: r.Number, At: x.At, Reversal: &x})
+		}
 		out = append(out, validate.Transaction{Entry: r.Number, At: r.At, Claim: &r})
 	}
 	return out, err

@@ -18,7 +18,7 @@ var (
 
 // The reasons why the fake Staff denies an act.
 var (
-	ErrPIN    = errors.New("operator or PIN is wrong")
+	ErrPIN    = terminal.ErrPIN
 	ErrNobody = errors.New("nobody is signed on, or the counter is locked")
 )
 
@@ -159,6 +159,13 @@ func (r *Register) Record(_ context.Context, _ string, _ validate.Identification
 	}
 	r.records = append(r.records, payments...)
 	return linked, nil
+}
+
+// Ready is nil unless Break said otherwise.
+func (r *Register) Ready() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.fault
 }
 
 // Records lists the payments that were recorded.
