@@ -239,6 +239,10 @@ func restoreTables(ctx context.Context, from string, opt Options, b Backed, rost
 		if err := copyTables(ctx, read, tx, tables); err != nil {
 			return err
 		}
+		// Whoever was signed in then may have been suspended since.
+		if _, err := tx.ExecContext(ctx, "DELETE FROM sessions"); err != nil {
+			return err
+		}
 		for c, jump := range map[counter]int64{feedItems: feedJump, snapshotsIssued: snapshotJump} {
 			if _, err := tx.ExecContext(ctx, "UPDATE counters SET value = value + $1 WHERE name = $2", jump, c); err != nil {
 				return err

@@ -73,7 +73,12 @@ func (c *Central) SignIn(ctx context.Context, name string, p Password, from neti
 		if err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE began < $1 OR used < $2", wire.FormatTime(now.Add(-sessionLife)), wire.FormatTime(now.Add(-sessionIdle))); err != nil {
+		if u.anew != "" {
+			if _, err := tx.ExecContext(ctx, "UPDATE users SET password = $1 WHERE name = $2", u.anew, name); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE began <= $1 OR used <= $2", wire.FormatTime(now.Add(-sessionLife)), wire.FormatTime(now.Add(-sessionIdle))); err != nil {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, "INSERT INTO sessions(token, name, began, used) VALUES($1, $2, $3, $4)", sum[:], name, wire.FormatTime(now), wire.FormatTime(now)); err != nil {
@@ -87,10 +92,11 @@ func (c *Central) SignIn(ctx context.Context, name string, p Password, from neti
 	return token, s, nil
 }
 
-// proven is a user whose password was right.
+// proven is a user whose password was right. Anew is its hash at today's cost, "" where the
+// stored one has that.
 type proven struct {
-	role   Role
-	stored string
+	role         Role
+	stored, anew string
 }
 
 // Authenticate tells the role of a user who shows his password, for one act of a command.
@@ -156,11 +162,15 @@ func (c *Central) tryPassword(ctx context.Context, name string, p Password) (u p
 	if len(typed) > maxPassword {
 		typed = ""
 	}
-	matches, _, err := people.Matches(typed, against)
+	matches, cost, err := people.Matches(typed, against)
 	if err != nil {
 		return u, false, fmt.Errorf("user %.32q: %w", name, err)
 	}
-	return u, matches && suspended == 0 && u.stored != "", nil
+	right = matches && suspended == 0 && u.stored != ""
+	if right && cost != c.opt.PasswordCost {
+		u.anew = c.opt.PasswordCost.Hash(typed)
+	}
+	return u, right, nil
 }
 
 // Session tells who holds a token. The error is ErrNoSession, or the store's.

@@ -29,6 +29,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"grattoir/sync/ledger"
+	"grattoir/sync/ledger/people"
 	"grattoir/sync/uplink/memnet"
 	"grattoir/sync/wire"
 	"grattoir/validate"
@@ -74,6 +75,7 @@ func testCentral(t testing.TB, dir string, clock *clock) *Central {
 func openCentral(t testing.TB, opt Options) *Central {
 	t.Helper()
 	opt.AllowanceClaims, opt.AllowanceMinor = 50, 100000
+	opt.PasswordCost = people.Cost{Memory: 8, Passes: 1, Threads: 1}
 	c, err := Open(t.Context(), opt)
 	if err != nil {
 		t.Fatal(err)
