@@ -86,6 +86,7 @@ func newConsole(opt Options, stale time.Duration, more ...func(*console)) http.H
 	c.conflictPages()
 	c.messagePages()
 	c.policyPages()
+	c.stopOrders()
 	c.publicPages()
 	c.accounts()
 	for _, add := range more {
