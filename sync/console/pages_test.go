@@ -11,8 +11,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -410,5 +412,20 @@ func TestDraftShowsPrizesThatArePaidOtherwise(t *testing.T) {
 		t.Error("a prize is named that is paid as before")
 	}
 	holds(t, get(t, h, "/policies/draft.toml?"+draft, 200), `version = "2026-2"`, `valid_from = "2026-12-10"`, "shop_limit_minor = 60000\n", "allowance_claims = 0\n")
+	example, err := os.ReadFile("../../configs/policy.toml") // as central policy sign reads it
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := regexp.MustCompile(`(?m)^([a-z_]+) = `)
+	keys := func(text string) (list []string) {
+		for _, m := range key.FindAllStringSubmatch(text, -1) {
+			list = append(list, m[1])
+		}
+		slices.Sort(list)
+		return list
+	}
+	if got, want := keys(get(t, h, "/policies/draft.toml?"+draft, 200)), keys(string(example)); !slices.Equal(got, want) {
+		t.Errorf("the file has %v, the example %v", got, want)
+	}
 	holds(t, get(t, h, "/policies/draft?"+draft+"&booked_risk_minor=5", 400), "booked_risk_party")
 }
