@@ -51,7 +51,7 @@ func TestPaymentIsTakenBackWithAReasonAndAManagersPIN(t *testing.T) {
 	if len(list) != 1 || list[0].Reason != validate.OtherReason || list[0].Text != "DEUX TICKETS" || list[0].Operator != "anne" || list[0].Manager != "max" {
 		t.Fatalf("%+v", list)
 	}
-	wantAll(t, "the history", c.tap(t, "/sheet/leave"), "Annulation demandée 20\u00a0€", "AUTRE RAISON")
+	wantAll(t, "the history", c.tap(t, "/sheet/leave"), "Annulation demandée 20\u00a0€", "AUTRE RAISON", `id="reversal-`)
 	c.ledger.AnswerReversal(list[0].Number, validate.ReversalRefused, "Payé deux fois.")
 	c.tap(t, "/sheet/leave")
 	wantAll(t, "the slip when central refused", slip(), "Annulation refusée par le centre", "reste payé", "Le centre écrit : Payé deux fois.")
@@ -198,7 +198,7 @@ func TestFaultOfThePaperIsEnteredOnThePage(t *testing.T) {
 		t.Error("a loser's paper is asked about")
 	}
 	v := c.check(t, 1, 2000)
-	wantAll(t, "the winner", c.page(t), `id="paper"`, "DÉFAUT ?")
+	wantAll(t, "the winner", c.page(t), `id="paper"`, "DÉFAUT\u00a0?")
 	offer := c.tap(t, "/open", "sheet-name", "paper")
 	wantAll(t, "the faults", offer, "Que voyez-vous", "Nul si découvert", "Mal imprimé", "remboursez ou échangez")
 	wantNone(t, "the faults", offer, "Aucun défaut")

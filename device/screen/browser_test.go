@@ -496,6 +496,9 @@ func (c *counter) sheetShots(base terminal.State, on func(validate.Reason, money
 	full.Batch, full.View.ID = &b, "9"
 	add("batch", full, sheet{}, false)
 	add("batch-ask", full, sheet{}, true)
+	short := full
+	short.Batch = &terminal.Batch{ID: "b", Views: b.Views[9:], Prizes: 1, Total: 199999, Currency: "EUR"}
+	add("batch-one", short, sheet{}, false)
 	refused := on(validate.AlreadyPaidElsewhere, 2000)
 	refused.Batch, refused.View.ID = &b, "2"
 	add("batch-refused", refused, sheet{}, false)

@@ -312,6 +312,10 @@ func TestBatchIsPaidOnThePageAsItWasShown(t *testing.T) {
 	c.check(t, 2, 0)
 	page := c.page(t)
 	wantAll(t, "the batch", page, "PERDANT", "Total 20\u00a0€", "PAYER LE LOT 20\u00a0€", "2 / 10")
+	c.check(t, 1, 2000)
+	wantAll(t, "a winner of the batch", c.page(t), `id="paper"`)
+	c.check(t, 2, 0)
+	page = c.page(t)
 	wantNone(t, "the batch", page, `action="/pay"`)
 	shown := regexp.MustCompile(`name="batch" value="([^"]*/[^"]*)"`).FindStringSubmatch(page)[1]
 	c.check(t, 3, 11000) // a scan comes between the look and the press
@@ -349,7 +353,7 @@ func TestMessagesCanBeReadAgain(t *testing.T) {
 	c.tap(t, "/sheet/leave")
 	c.messages.Say(validate.Message{Number: 1, From: "2026-12-01", French: "Le premier.", English: "The first."})
 	c.messages.Say(validate.Message{Number: 2, From: "2026-12-02", French: "Le second.", English: "The second."})
-	wantAll(t, "the newest", c.tap(t, "/open", "sheet-name", "messages"), "Le second.", "À LIRE", "page 1 sur 2")
+	wantAll(t, "the newest", c.tap(t, "/open", "sheet-name", "messages"), "Le second.", "02/12/2026, À LIRE", "page 1 sur 2")
 	wantAll(t, "the older", c.tap(t, "/sheet/page", "page", "1"), "Le premier.")
 }
 

@@ -3,6 +3,7 @@ package screen
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"grattoir/device/terminal"
@@ -334,6 +335,9 @@ func (s *Screen) listed(p *sheetView, x sheet, w words, l money.Language) {
 		case a.Reversal != nil:
 			b.Label, b.Bad = w.reversalState(a.Reversal.State)+" "+money.Text(a.Reversal.Amount, a.Reversal.Currency, l, money.Screen), a.Reversal.State == validate.ReversalRefused
 			b.More = []string{b.More[0], "n°\u00a0" + a.Reversal.Number.String(), w.reversalReason(a.Reversal.Reason)}
+			if slices.ContainsFunc(x.acts, func(c validate.Transaction) bool { return c.Claim != nil && c.Entry == a.Reversal.Number }) {
+				b.ID, b.Action, b.Fields = "reversal-"+a.Reversal.Number.String(), "/open", []field{{"sheet-name", string(slipSheet)}, {"entry", a.Reversal.Number.String()}}
+			}
 		case a.Reprint != nil:
 			b.Label = w.ReprintAct()
 			b.More = []string{b.More[0], "n°\u00a0" + a.Reprint.Number.String(), w.Copy(a.Reprint.Copy - 1)}
@@ -409,6 +413,6 @@ func (s *Screen) messages(p *sheetView, x sheet, w words, l money.Language) {
 		if m.Read {
 			state = w.MessageRead()
 		}
-		p.Text = []string{m.From + ", " + state, m.Text(l)}
+		p.Text = []string{w.date(m.From) + ", " + state, m.Text(l)}
 	}
 }

@@ -209,7 +209,7 @@ func (s *Screen) viewOf(now snapshot, l money.Language) view {
 		}
 	}
 	if why := mayNotPay(now.state, w); why != "" && (v.CanPay || v.CanAsk || v.CanIdentify) {
-		v.CanPay, v.CashFirst, v.CanAsk, v.CanIdentify, v.CanNote, v.NextStep = false, false, false, false, false, why
+		v.CanPay, v.CashFirst, v.CanAsk, v.CanIdentify, v.NextStep = false, false, false, false, why
 		if b, needed := signing(now.state, w); needed && now.clerk {
 			v.Acts = []button{b}
 		}
@@ -231,7 +231,8 @@ func (s *Screen) viewOf(now snapshot, l money.Language) view {
 	if len(v.When) > 0 && v.WordSize == "l" {
 		v.WordSize = "m" // what is said of the earlier payment stands below it
 	}
-	v.CanNote = v.CanNote && v.Read == 0
+	_, nobody := signing(now.state, w)
+	v.CanNote = v.CanNote && v.Read == 0 && !nobody
 	v.CanSlip = v.CanSlip && !v.CanPay && !v.CashFirst && v.Read == 0
 	v.Key = fmt.Sprintf("%s/%s/%s/%d/%t/%d", v.Look, on.ID, v.Code, v.Read, v.ActivateFirst || v.Receipt != nil && v.Receipt.Again, v.Serial)
 	if b := v.Batch; b != nil {

@@ -198,6 +198,7 @@ func (w words) Since(moment string) string {
 }
 func (w words) BarLabel() string  { return w.in("Terminal", "Terminal") }
 func (w words) LineLabel() string { return w.in("État du terminal", "State of the terminal") }
+func (w words) Day() string       { return w.in("02/01/2006", "2 Jan 2006") }
 func (w words) day() string       { return w.in("02/01 à 15:04", "2 Jan, 15:04") }
 func (w words) dayYear() string   { return w.in("02/01/2006 à 15:04", "2 Jan 2006, 15:04") }
 
@@ -219,7 +220,7 @@ func (w words) BatchScan() string {
 }
 func (w words) BatchTotal() string { return w.in("Total", "Total") }
 func (w words) BatchPay() string   { return w.in("PAYER LE LOT", "PAY ALL") }
-func (w words) BatchEnd() string   { return w.in("ABANDONNER", "GIVE UP") }
+func (w words) BatchEnd() string   { return w.in("QUITTER LE LOT", "GIVE UP") }
 func (w words) BatchDone() string  { return w.in("LOT PAYÉ", "ALL PAID") }
 func (w words) BatchFull() string {
 	return w.in("Lot complet : payez-le, puis rescannez ce ticket.", "The batch is full: pay it, then scan this one again.")
@@ -383,7 +384,7 @@ func (w words) Letters() string {
 
 // What the clerk sees on the paper.
 
-func (w words) Paper() string { return w.in("DÉFAUT ?", "FAULT?") }
+func (w words) Paper() string { return w.in("DÉFAUT\u00a0?", "FAULT?") }
 func (w words) PaperTitle() string {
 	return w.in("Que voyez-vous sur le ticket ?", "What do you see on the ticket?")
 }
@@ -442,6 +443,15 @@ func (w words) Addresses() string  { return w.in("ADRESSES", "ADDRESSES") }
 func (w words) AtWork() string     { return w.in("En cours…", "At work…") }
 func (w words) Examined(all, good, bad int) string {
 	return fmt.Sprintf(w.in("%d contrôles : %d bons, %d à voir.", "%d checks: %d good, %d to look at."), all, good, bad)
+}
+
+// date writes a day that is named as 2026-12-01, and what is no day as it is.
+func (w words) date(day string) string {
+	t, err := time.Parse(time.DateOnly, day)
+	if err != nil {
+		return day
+	}
+	return t.Format(w.Day())
 }
 
 // moment writes a time for people; the year stands where it is not the current one.
