@@ -1,9 +1,11 @@
 // Package console is the pages that operations look at and act by, for users who sign in:
-// the reports of sync/report, with their filters in the address, and the same numbers as
-// JSON and CSV. Each sign-in, look at personal data, export and act stands in central's
+// reports, the fleet, terminals, games, packs, conflicts, messages and policies, with their
+// filters in the address and the same numbers as JSON and CSV; and the prizes left, for
+// everybody. Its acts are central's own. Each sign-in, look at personal data, export and act stands in central's
 // audit before it is answered. It loads nothing from elsewhere and says how old it is.
 // Start at New; pages.go says how a page or an act joins, guard.go whom the console answers,
-// signin.go who is let in, view.go what the first page shows.
+// signin.go who is let in, orders.go how an act shows whom it touches before it is done,
+// sheet.go what pages share, chart.go how they draw, view.go what the first page shows.
 package console
 
 import (
@@ -86,6 +88,7 @@ func newConsole(opt Options, stale time.Duration, more ...func(*console)) http.H
 	c.conflictPages()
 	c.messagePages()
 	c.policyPages()
+	c.stopOrders()
 	c.publicPages()
 	c.accounts()
 	for _, add := range more {

@@ -188,19 +188,24 @@ func (c *console) showBlock(w http.ResponseWriter, r *http.Request) {
 	c.render(w, r, http.StatusOK, "block.html", v)
 }
 
-func (c *console) readBlock(ctx context.Context, text string, v *blockView) error {
+// plain is a sheet for what nobody reads.
+func (c *console) plain() sheet { return sheet{now: c.opt.Now(), zone: c.opt.Zone} }
+
+// blockOf reads a block by its id as addresses have it.
+func (c *console) blockOf(ctx context.Context, s sheet, text string) (blockLine, error) {
 	raw, err := hex.DecodeString(text)
-	var id validate.BlockID
-	if err != nil || len(raw) != len(id) || validate.BlockID(raw) == id {
-		return fmt.Errorf("%w: %.40q is no block: %s", report.ErrFilter, text, v.T("la page des jeux a les identifiants", "the page of games has the ids"))
+	if err != nil || len(raw) != len(validate.BlockID{}) || validate.BlockID(raw) == (validate.BlockID{}) {
+		return blockLine{}, fmt.Errorf("%w: %.40q is no block: %s", report.ErrFilter, text, s.T("la page des jeux a les identifiants", "the page of games has the ids"))
 	}
-	id = validate.BlockID(raw)
-	list, err := c.readBlocks(ctx, report.Filter{Block: id, Zone: c.opt.Zone}, v.now)
+	list, err := c.readBlocks(ctx, report.Filter{Block: validate.BlockID(raw), Zone: c.opt.Zone}, s.now)
 	if err != nil {
-		return err
+		return blockLine{}, err
 	}
-	curve, err := report.PayoutCurve(ctx, c.db, id, v.now)
-	if err != nil {
+	return list[0], nil
+}
+
+func (c *console) readBlock(ctx context.Context, text string, v *blockView) (err error) {
+	if v.Block, err = c.blockOf(ctx, v.sheet, text); err != nil {
 		return err
 	}
 	files, err := c.opt.Central.Blocks(ctx)
@@ -208,11 +213,14 @@ func (c *console) readBlock(ctx context.Context, text string, v *blockView) erro
 		return err
 	}
 	for _, f := range files {
-		if f.ID == id {
+		if f.ID.String() == v.Block.ID {
 			v.File = f
 		}
 	}
-	v.Block = list[0]
+	curve, err := report.PayoutCurve(ctx, c.db, v.File.ID, v.now)
+	if err != nil {
+		return err
+	}
 	v.Title = fmt.Sprintf("%s %s %s %d", v.Block.Game, v.Block.Emission, v.T("bloc", "block"), v.Block.Number)
 	if len(v.Block.Tiers) > 0 {
 		v.Structure = v.structure()

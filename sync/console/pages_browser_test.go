@@ -55,14 +55,14 @@ func TestPagesShowWholeInABrowser(t *testing.T) {
 		var wide string
 		var picture []byte
 		err := chromedp.Run(tab, chromedp.Navigate(server.URL+page.path), chromedp.WaitReady(page.shown, chromedp.ByQuery),
-			chromedp.Evaluate(wideElements, &wide), chromedp.FullScreenshot(&picture, 90))
+			chromedp.Evaluate(wideElements, &wide), chromedp.FullScreenshot(&picture, 100))
 		if err != nil {
 			t.Fatalf("%s: %v", page.name, err)
 		}
 		if wide != "" {
 			t.Errorf("%s reaches beyond the window: %s", page.name, wide)
 		}
-		if err := os.WriteFile(filepath.Join(out, page.name+".jpg"), picture, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(out, page.name+".png"), picture, 0o644); err != nil {
 			t.Fatal(err)
 		}
 		if list := complaints(); list != "" {

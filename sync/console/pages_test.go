@@ -11,8 +11,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -262,6 +264,17 @@ func TestOrdersShowWhomTheyTouchBeforeTheyAct(t *testing.T) {
 		t.Errorf("conflict: %+v, %v", file, err)
 	}
 	do("conflict-reopen", "terminal=shop-0001&number=1-000077&note=new+slip")
+	do("terminal-stop", "terminal=shop-0006&reason=float+missing", "région bzh")
+	if x, err := c.Terminal(t.Context(), "shop-0006"); err != nil || x.Stopped != "operator: float missing" {
+		t.Errorf("stopped: %q, %v", x.Stopped, err)
+	}
+	do("terminal-resume", "terminal=shop-0006")
+	block := "block=b1000000000000000000000000000001"
+	do("block-suspend", block+"&reason=misprint", "bingo 1, bloc 1", "130 terminaux")
+	do("sales-end", block+"&reason=misprint")
+	holds(t, get(t, h, "/block/b1000000000000000000000000000001", 200), "Suspendu : misprint", "Mise en vente arrêtée : misprint")
+	do("block-resume", block)
+	do("sales-resume", block)
 	t.Run("refused", func(t *testing.T) { testOrdersRefused(t, c, h) })
 }
 
@@ -298,7 +311,7 @@ func testOrdersRefused(t *testing.T, c *central.Central, h http.Handler) {
 	}
 	for path, code := range map[string]int{"/confirm/pack-deliver?code=400&packs=9-1&to=shop-0001": 400, "/confirm/pack-activate?code=999&packs=1": 400, "/confirm/pack-stolen?code=400&packs=1-2&tickets=4": 400, "/confirm/pack-activate?code=400&packs=1&tickets=4": 400, "/confirm/pack-deliver?code=400&packs=200": 400, "/confirm/pack-deliver?code=400&packs=200&to=nobody": 404,
 		"/confirm/message-send?to=region&fr=a&en=b": 400, "/confirm/message-send?to=terminal&fr=a&en=b": 400, "/confirm/conflict-settle?terminal=shop-0001&number=1-000077&liable=shop": 400,
-		"/confirm/policy-publish?signed=x": 400, "/confirm/policy-withdraw?version=x": 404} {
+		"/confirm/policy-publish?signed=x": 400, "/confirm/terminal-stop?terminal=shop-0001": 400, "/confirm/sales-end?block=00&reason=x": 400, "/confirm/block-suspend?block=b1000000000000000000000000000001": 400, "/confirm/policy-withdraw?version=x": 404} {
 		if page := get(t, h, path, code); strings.Contains(page, `action="/do/`) {
 			t.Errorf("%s can be done", path)
 		}
@@ -399,5 +412,20 @@ func TestDraftShowsPrizesThatArePaidOtherwise(t *testing.T) {
 		t.Error("a prize is named that is paid as before")
 	}
 	holds(t, get(t, h, "/policies/draft.toml?"+draft, 200), `version = "2026-2"`, `valid_from = "2026-12-10"`, "shop_limit_minor = 60000\n", "allowance_claims = 0\n")
+	example, err := os.ReadFile("../../configs/policy.toml") // as central policy sign reads it
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := regexp.MustCompile(`(?m)^([a-z_]+) = `)
+	keys := func(text string) (list []string) {
+		for _, m := range key.FindAllStringSubmatch(text, -1) {
+			list = append(list, m[1])
+		}
+		slices.Sort(list)
+		return list
+	}
+	if got, want := keys(get(t, h, "/policies/draft.toml?"+draft, 200)), keys(string(example)); !slices.Equal(got, want) {
+		t.Errorf("the file has %v, the example %v", got, want)
+	}
 	holds(t, get(t, h, "/policies/draft?"+draft+"&booked_risk_minor=5", 400), "booked_risk_party")
 }

@@ -127,6 +127,7 @@ func (c *console) publicPage(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		v.Problem = c.explain(r, err)
 	} else {
+		v.Made, v.MadeAt = v.Read.UTC().Format(time.RFC3339), v.Read.In(c.opt.Zone).Format("15:04:05")
 		shared(w)
 	}
 	c.render(w, r, status(err), "public.html", v)

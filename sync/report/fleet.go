@@ -128,6 +128,11 @@ func FleetReport(ctx context.Context, db *sql.DB, q FleetQuery, now time.Time) (
 		if err := tx.QueryRowContext(ctx, "SELECT coalesce(max(version), 0) FROM snapshots").Scan(&p.Snapshot); err != nil {
 			return err
 		}
+		all, err := readPublished(ctx, tx)
+		if err != nil {
+			return err
+		}
+		f.published = &all
 		for {
 			p.Rows, p.Next = nil, ""
 			if err := f.rows(ctx, tx, &p); err != nil {
@@ -185,12 +190,16 @@ func (r FleetRow) values(now time.Time) []Value {
 type fleetReading struct {
 	FleetQuery
 	now time.Time
+	// published is all that terminals should have, for many pages of one reading; a single
+	// page asks for what its own rows lack instead.
+	published *published
+	open      map[string]int64 // conflicts, read once
 }
 
 func (q FleetQuery) prepare(now time.Time) (fleetReading, error) {
 	// Stored times have milliseconds; with a finer clock, and only then, a contact could be
 	// on the other side of a limit here than it is for stateAt.
-	f := fleetReading{q, now.Truncate(time.Millisecond)}
+	f := fleetReading{FleetQuery: q, now: now.Truncate(time.Millisecond)}
 	if f.Sort == "" {
 		f.Sort = FleetSorts()[0]
 	}
@@ -343,7 +352,7 @@ func (f fleetReading) behind(c *conditions) error {
 	return nil
 }
 
-func (f fleetReading) rows(ctx context.Context, tx *sql.Tx, p *FleetPage) error {
+func (f *fleetReading) rows(ctx context.Context, tx *sql.Tx, p *FleetPage) error {
 	var c conditions
 	from := f.fleet(&c)
 	f.chosen(&c)
@@ -395,37 +404,49 @@ func (f fleetReading) rows(ctx context.Context, tx *sql.Tx, p *FleetPage) error 
 }
 
 // complete adds what a page's rows alone are asked for.
-func (f fleetReading) complete(ctx context.Context, tx *sql.Tx, p *FleetPage, feeds []int64) error {
-	open, err := openConflicts(ctx, tx)
-	if err != nil {
-		return err
+func (f *fleetReading) complete(ctx context.Context, tx *sql.Tx, p *FleetPage, feeds []int64) (err error) {
+	if f.open == nil {
+		if f.open, err = openConflicts(ctx, tx); err != nil {
+			return err
+		}
 	}
 	issued := map[int64]time.Time{} // when the first publication after a version came
 	for i := range p.Rows {
 		r := &p.Rows[i]
-		r.Conflicts = open[r.Name]
+		r.Conflicts = f.open[r.Name]
 		if !r.Told {
 			continue
 		}
-		since, known := issued[r.Snapshot]
-		if !known {
-			if since, err = firstTime(ctx, tx, "SELECT issued FROM snapshots WHERE version > $1 ORDER BY version LIMIT 1", r.Snapshot); err != nil {
-				return err
-			}
-			issued[r.Snapshot] = since
-		}
-		item, err := firstTime(ctx, tx, "SELECT at FROM feed WHERE seq > $1 AND audience IN ('', $2) ORDER BY seq LIMIT 1", feeds[i], r.Name)
+		since, err := f.lacksSince(ctx, tx, *r, feeds[i], issued)
 		if err != nil {
 			return err
-		}
-		if !item.IsZero() && (since.IsZero() || item.Before(since)) {
-			since = item
 		}
 		if !since.IsZero() {
 			r.Lag = max(0, f.now.Sub(since))
 		}
 	}
 	return nil
+}
+
+// lacksSince tells since when a terminal lacks something that was published, zero for nothing.
+func (f *fleetReading) lacksSince(ctx context.Context, tx *sql.Tx, r FleetRow, feed int64, issued map[int64]time.Time) (time.Time, error) {
+	if f.published != nil {
+		_, since := f.published.missing(terminal{name: r.Name, feed: feed, snapshot: r.Snapshot})
+		return since, nil
+	}
+	since, known := issued[r.Snapshot]
+	if !known {
+		var err error
+		if since, err = firstTime(ctx, tx, "SELECT issued FROM snapshots WHERE version > $1 ORDER BY version LIMIT 1", r.Snapshot); err != nil {
+			return since, err
+		}
+		issued[r.Snapshot] = since
+	}
+	item, err := firstTime(ctx, tx, "SELECT at FROM feed WHERE seq > $1 AND audience IN ('', $2) ORDER BY seq LIMIT 1", feed, r.Name)
+	if !item.IsZero() && (since.IsZero() || item.Before(since)) {
+		since = item
+	}
+	return since, err
 }
 
 // firstTime reads one stored time, zero where no row has one.

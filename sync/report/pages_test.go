@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -19,9 +20,12 @@ func testFleetPages(t *testing.T, s *store) {
 	for _, row := range whole.Rows {
 		states[row[0].Text] = row[1].Text
 	}
-	for _, sort := range FleetSorts() {
+	for i, sort := range FleetSorts() {
 		for _, down := range []bool{false, true} {
-			rows := allPages(t, s, FleetQuery{Sort: sort, Down: down, Limit: 37})
+			if sort != "contact" && down == (i%2 == 0) { // the two ways are one piece of code
+				continue
+			}
+			rows := allPages(t, s, FleetQuery{Sort: sort, Down: down, Limit: 97})
 			seen := map[string]bool{}
 			for _, r := range rows {
 				if seen[r.Name] {
@@ -86,8 +90,14 @@ func testFleetCounts(t *testing.T, s *store, whole Report) {
 				t.Errorf("%s: %d, in the sync report %d", part.Key, part.Count, whole.Parts[i].Count)
 			}
 		}
-		if r, err := FleetReport(t.Context(), s.read, q, fleetNow); err != nil || len(r.Rows) != p.All {
-			t.Errorf("%+v: %d rows as a report, %d in all: %v", q, len(r.Rows), p.All, err)
+		r, err := FleetReport(t.Context(), s.read, q, fleetNow)
+		if err != nil || len(r.Rows) != p.All {
+			t.Fatalf("%+v: %d rows as a report, %d in all: %v", q, len(r.Rows), p.All, err)
+		}
+		for i, row := range allPages(t, s, q) {
+			if !reflect.DeepEqual(r.Rows[i], row.values(fleetNow)) {
+				t.Fatalf("%+v: a row of the report is %+v, of the page %+v", q, r.Rows[i], row)
+			}
 		}
 		if n := len(allPages(t, s, q)); sum != p.All || n != p.All || sum == 0 {
 			t.Errorf("%+v: states add up to %d, %d in all, %d rows", q, sum, p.All, n)
