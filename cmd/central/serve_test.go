@@ -1,12 +1,19 @@
 package main
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"math/big"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,6 +22,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -41,7 +49,8 @@ func code(ts *testscript.TestScript, _ bool, args []string) {
 // leaves with 0.
 func TestServeStopsInOrderOnSIGTERM(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "c")
-	serve := exec.Command("central", "serve", "--data", data, "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0", "--name", "127.0.0.1", "--json")
+	cert, key, pool := selfSigned(t)
+	serve := exec.Command("central", "serve", "--data", data, "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0", "--console-cert", cert, "--console-key", key, "--metrics", "127.0.0.1:0", "--name", "127.0.0.1", "--json")
 	out, err := serve.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -83,16 +92,51 @@ func TestServeStopsInOrderOnSIGTERM(t *testing.T) {
 		t.Fatalf("%v: %v", &e, err)
 	}
 	_ = resp.Body.Close()
-	if resp, err = http.Get(where.Console); err != nil {
-		t.Fatal(err)
+	pages := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	for url, want := range map[string]string{where.Console + "/sign-in": "central user add", where.Metrics: "grattoir_requests_total"} {
+		resp, err := pages.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		if err := errors.Join(err, resp.Body.Close()); err != nil || resp.StatusCode != 200 || !strings.Contains(string(text), want) {
+			t.Errorf("%s: %d, %v: %s", url, resp.StatusCode, err, text)
+		}
 	}
-	_ = resp.Body.Close()
 	if err := serve.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	if err := serve.Wait(); err != nil {
 		t.Fatalf("%v: %s", err, log.String())
 	}
+}
+
+// selfSigned makes a certificate of 127.0.0.1 with its key, as files, and the pool that
+// believes it.
+func selfSigned(t *testing.T) (cert, key string, pool *x509.CertPool) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	form := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, form, form, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cert, key, pool = filepath.Join(dir, "console.pem"), filepath.Join(dir, "console.key"), x509.NewCertPool()
+	public := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	pool.AppendCertsFromPEM(public)
+	if err := errors.Join(os.WriteFile(cert, public, 0o600), os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return cert, key, pool
 }
 
 // TestServeKeepsItsTablesInPostgres: named once, by the configuration of the server; the
