@@ -61,11 +61,13 @@ bench: build ## the figures of the design, each beside what it is compared with;
 	bin/bench --out bench-out
 	set -o pipefail; $(GO) test -run '^$$' -bench Paint -benchtime 500x ./device/screen | tee bench-out/paint.txt # from the check to the frame after the verdict's, in a browser
 	set -o pipefail; $(GO) test -run '^$$' -bench Ingest -benchtime 800x -timeout 30m ./sync/central -present 10000000 | tee bench-out/ingest.txt # both stores, beside bare inserts and pgbench
+	set -o pipefail; $(GO) test -run '^$$' -bench Reports -benchtime 3x -timeout 30m ./sync/report -claims 1000000 | tee bench-out/reports.txt # each report of a country, on either store
 
 soak: ## the long runs
 	GRATTOIR_SOAK=1 $(GO) test -race -timeout 2h ./...
 	GRATTOIR_SOAK=1 $(GO) test -timeout 4h -v -run 'PowerCuts' ./sync/ledger
 	GRATTOIR_SOAK=1 $(GO) test -timeout 6h -v -run FleetPays ./cmd/terminald # 1 000 evenings
+	$(GO) test -run '^$$' -bench Reports -benchtime 3x -timeout 2h ./sync/report -claims 10000000
 
 fuzz: ## every fuzz target for half a minute
 	@.ci/fuzz 30s
