@@ -138,9 +138,9 @@ func (s *postgresStore) try(ctx context.Context, act func(ctx context.Context, t
 	return tx.Commit()
 }
 
-// insert sends each column as one array. Rows written out as VALUES cost this process three
-// times as much, for each value is then a parameter by itself, and every number of rows a
-// statement of its own to prepare; COPY costs the same as arrays, and knows no conflict.
+// insert sends each column as one array. Rows written out as VALUES cost more on both sides,
+// for each value is then a parameter by itself, and every number of rows a statement of its
+// own to prepare; COPY costs the same as arrays, and knows no conflict.
 func (*postgresStore) insert(ctx context.Context, tx *sql.Tx, b batch) (*sql.Rows, error) {
 	var from, args = []string{}, []any{}
 	place := func(value any) string {
