@@ -27,7 +27,6 @@ func TestReportsOfSomeDaysReadNoGrowingTableWhole(t *testing.T) {
 	wholly := regexp.MustCompile(`FROM claims GROUP BY block_id, tier$`)
 	for name, open := range map[string]func(*testing.T) *store{"sqlite": newStore, "postgres": newPostgresStore} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			s := open(t)
 			f.fill(t, s)
 			if name == "postgres" { // which does it by itself; a SQLite file is never analysed
