@@ -107,7 +107,21 @@ func sum(b Batch, p policy.Policy) Batch {
 	return b
 }
 
-func (t *Terminal) showBatch(b Batch) { t.change(func(s *State) { s.Batch = &b }) }
+// showBatch shows a batch as it is now; who shows it may go on with its views. A slip that
+// came out meanwhile is not shown as waiting again.
+func (t *Terminal) showBatch(b Batch) { t.change(func(s *State) { s.putBatch(b) }) }
+
+func (s *State) putBatch(b Batch) {
+	b.Views = slices.Clone(b.Views)
+	if old := s.Batch; old != nil && old.ID == b.ID {
+		for i, v := range b.Views {
+			if i < len(old.Views) && v.Receipt != nil && old.Views[i].Receipt != nil && old.Views[i].Receipt.Number == v.Receipt.Number {
+				b.Views[i].Receipt, b.Views[i].Holding = old.Views[i].Receipt, old.Views[i].Holding
+			}
+		}
+	}
+	s.Batch = &b
+}
 
 // PayBatch pays what can be paid of the batch: each ticket is decided again and has a
 // claim of its own, and one that no longer may be paid keeps its verdict and stops no
@@ -186,8 +200,8 @@ func settle(b Batch) Batch {
 // rule, and must not go on asking to be paid. Both change at once, for the drawer to open once.
 func (t *Terminal) showPaid(b Batch) {
 	t.change(func(s *State) {
-		s.Batch = &b
-		for _, v := range b.Views {
+		s.putBatch(b)
+		for _, v := range s.Batch.Views {
 			if v.ID == s.View.ID {
 				s.View = v
 			}

@@ -211,7 +211,6 @@ func (c *client) fetch(ctx context.Context, timeout time.Duration, method, path 
 	case errors.Is(err, context.DeadlineExceeded) && reached.Load():
 		c.pace.late()
 		c.beats.Store(false) // another central may answer by now, that gives none
-		c.close()            // the next try would take one of those that went silent with this one
 	}
 	return text, err
 }

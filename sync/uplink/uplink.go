@@ -400,6 +400,11 @@ func (u *Uplink) work(ctx context.Context, name Lane, next step) {
 		if errors.As(err, &p) {
 			back.Reset() // a bad line that carries something is tried again soon
 		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			// The next try would take a connection that went silent with this one. The client may
+			// be another by now, where the identity was renewed while a poll was held.
+			u.client().close()
+		}
 		u.fail(name, err)
 		u.heedEnd(name, err)
 		if errors.Is(err, ErrStopped) { // until a hello says that a person has agreed, or central holds something else
