@@ -105,29 +105,22 @@ var ErrAudit = errors.New("the audit is not as it was written")
 // is ErrAudit at the first line that was altered; each has had the lines before it.
 func (c *Central) Audit(ctx context.Context, each func(AuditLine) error) (AuditHead, error) {
 	h := AuditHead{Head: noHash}
-	rows, err := c.store.reader().QueryContext(ctx, "SELECT seq, line, hash FROM identity_audit ORDER BY seq")
-	if err != nil {
-		return h, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err := eachRow(ctx, c.store.reader(), "SELECT seq, line, hash FROM identity_audit ORDER BY seq", func(row scanner) error {
 		var seq int64
 		var line string
 		var hash []byte
 		var a AuditLine
-		if err := rows.Scan(&seq, &line, &hash); err != nil {
-			return h, err
+		if err := row.Scan(&seq, &line, &hash); err != nil {
+			return err
 		}
 		sum := sha256.Sum256([]byte(line))
 		if err := json.Unmarshal([]byte(line), &a); err != nil || a.Seq != seq || seq != h.Lines+1 || a.Prev != h.Head || string(sum[:]) != string(hash) {
-			return h, fmt.Errorf("%w: it breaks at line %d: a line was changed, removed or added", ErrAudit, h.Lines+1)
+			return fmt.Errorf("%w: it breaks at line %d: a line was changed, removed or added", ErrAudit, h.Lines+1)
 		}
 		h = AuditHead{Lines: seq, Head: hex.EncodeToString(sum[:])}
-		if err := each(a); err != nil {
-			return h, err
-		}
-	}
-	return h, rows.Err()
+		return each(a)
+	})
+	return h, err
 }
 
 // NewestAudit gives up to limit lines below a number, newest first; 0 is the newest of all.
@@ -136,23 +129,19 @@ func (c *Central) NewestAudit(ctx context.Context, below int64, limit int) ([]Au
 	if below < 1 {
 		below = 1 << 62
 	}
-	rows, err := c.store.reader().QueryContext(ctx, "SELECT seq, line FROM identity_audit WHERE seq < $1 ORDER BY seq DESC LIMIT $2", below, limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	list := []AuditLine{}
-	for rows.Next() {
+	err := eachRow(ctx, c.store.reader(), "SELECT seq, line FROM identity_audit WHERE seq < $1 ORDER BY seq DESC LIMIT $2", func(row scanner) error {
 		var seq int64
 		var line string
 		var a AuditLine
-		if err := rows.Scan(&seq, &line); err != nil {
-			return nil, err
+		if err := row.Scan(&seq, &line); err != nil {
+			return err
 		}
 		if err := json.Unmarshal([]byte(line), &a); err != nil {
-			return nil, fmt.Errorf("%w: line %d: %w", ErrAudit, seq, err)
+			return fmt.Errorf("%w: line %d: %w", ErrAudit, seq, err)
 		}
 		list = append(list, a)
-	}
-	return list, rows.Err()
+		return nil
+	}, below, limit)
+	return list, err
 }

@@ -162,26 +162,23 @@ func (c *Central) changeUser(ctx context.Context, by, name, act, about, update s
 
 // Users lists all, by name.
 func (c *Central) Users(ctx context.Context) ([]User, error) {
-	rows, err := c.store.reader().QueryContext(ctx, "SELECT name, role, suspended, added FROM users ORDER BY name")
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	list := []User{}
-	for rows.Next() {
+	err := eachRow(ctx, c.store.reader(), "SELECT name, role, suspended, added FROM users ORDER BY name", func(row scanner) error {
 		var u User
 		var suspended int
 		var added string
-		if err := rows.Scan(&u.Name, &u.Role, &suspended, &added); err != nil {
-			return nil, err
+		err := row.Scan(&u.Name, &u.Role, &suspended, &added)
+		if err == nil {
+			u.Added, err = wire.ParseTime(added)
 		}
-		if u.Added, err = wire.ParseTime(added); err != nil {
-			return nil, fmt.Errorf("user %s: %w", u.Name, err)
+		if err != nil {
+			return fmt.Errorf("user %s: %w", u.Name, err)
 		}
 		u.Suspended = suspended != 0
 		list = append(list, u)
-	}
-	return list, rows.Err()
+		return nil
+	})
+	return list, err
 }
 
 // HasUsers tells whether there is a user at all.

@@ -72,6 +72,9 @@ func testUserSignsInUntilHeMayNot(t *testing.T, w *world) {
 	if _, _, err := w.SignIn(ctx, "claire", TypedPassword(goodPassword), here); !errors.Is(err, ErrWrong) {
 		t.Fatalf("a suspended user signs in: %v", err)
 	}
+	if _, err := w.Authenticate(ctx, "claire", TypedPassword(goodPassword)); !errors.Is(err, ErrWrong) {
+		t.Fatalf("a suspended user may run a command: %v", err)
+	}
 	if err := w.ResumeUser(ctx, "root", "claire"); err != nil || alive(second) {
 		t.Fatalf("resumed: %v", err)
 	}
@@ -89,7 +92,7 @@ func testUserSignsInUntilHeMayNot(t *testing.T, w *world) {
 	if err := w.Reader().QueryRowContext(ctx, "SELECT password FROM users").Scan(&stored); err != nil || !strings.HasPrefix(stored, "$argon2id$v=19$m=8,t=2,p=1$") || strings.Contains(stored, "horse") {
 		t.Errorf("kept of the password: %v", err)
 	}
-	if got, want := acts(t, w.Central), "user-add root, sign-in claire, sign-in claire, sign-out claire, user-suspend root, sign-in-failed , user-resume root, sign-in claire, sign-in claire"; got != want {
+	if got, want := acts(t, w.Central), "user-add root, sign-in claire, sign-in claire, sign-out claire, user-suspend root, sign-in-failed , sign-in-failed , user-resume root, sign-in claire, sign-in claire"; got != want {
 		t.Errorf("the audit: %s", got)
 	}
 	if list, err := w.Users(ctx); err != nil || len(list) != 1 || list[0].Role != RoleViewer || list[0].Suspended || list[0].Added.IsZero() {

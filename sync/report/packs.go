@@ -177,21 +177,26 @@ func PackGroups(ctx context.Context, db *sql.DB, code string, first, last int64)
 func Policies(ctx context.Context, db *sql.DB) (*policy.Set, error) {
 	set := &policy.Set{}
 	err := reading(ctx, db, func(tx *sql.Tx) error {
-		return each(ctx, tx, "SELECT version, signed FROM policies WHERE withdrawn = '' ORDER BY version", nil, func(rows *sql.Rows) error {
-			var version, signed string
-			if err := rows.Scan(&version, &signed); err != nil {
-				return err
-			}
-			text, _, _ := strings.Cut(signed, "\n\n") // central has verified the signatures behind it
-			p, err := policy.Parse(text + "\n")
-			if err != nil {
-				return fmt.Errorf("policy %s: %w", version, err)
-			}
-			return set.Accept(p)
-		})
+		return acceptPolicies(ctx, tx, set, " WHERE withdrawn = ''")
 	})
 	if err != nil {
 		return nil, fmt.Errorf("policies: %w", err)
 	}
 	return set, nil
+}
+
+// acceptPolicies reads the published policies that a condition chooses into a set.
+func acceptPolicies(ctx context.Context, tx *sql.Tx, set *policy.Set, where string) error {
+	return each(ctx, tx, "SELECT version, signed FROM policies"+where+" ORDER BY version", nil, func(rows *sql.Rows) error {
+		var version, signed string
+		if err := rows.Scan(&version, &signed); err != nil {
+			return err
+		}
+		text, _, _ := strings.Cut(signed, "\n\n") // central has verified the signatures behind it
+		p, err := policy.Parse(text + "\n")
+		if err != nil {
+			return fmt.Errorf("policy %s: %w", version, err)
+		}
+		return set.Accept(p)
+	})
 }

@@ -302,19 +302,7 @@ type rates struct{ set policy.Set }
 
 func readRates(ctx context.Context, tx *sql.Tx) (*rates, error) {
 	var x rates
-	err := each(ctx, tx, "SELECT version, signed FROM policies ORDER BY version", nil, func(rows *sql.Rows) error {
-		var version, signed string
-		if err := rows.Scan(&version, &signed); err != nil {
-			return err
-		}
-		text, _, _ := strings.Cut(signed, "\n\n") // central has verified the signatures behind it
-		p, err := policy.Parse(text + "\n")
-		if err != nil {
-			return fmt.Errorf("policy %s: %w", version, err)
-		}
-		return x.set.Accept(p)
-	})
-	if err != nil {
+	if err := acceptPolicies(ctx, tx, &x.set, ""); err != nil {
 		return nil, fmt.Errorf("policies: %w", err)
 	}
 	return &x, nil
