@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
-	"strings"
 	"time"
 
 	"grattoir/sync/central"
@@ -124,23 +122,16 @@ func stateWords() map[string]report.Text {
 	}
 }
 
-// onlyKeys refuses an address with a key that its page does not know, or one given twice:
-// it would show other numbers than the reader believes to see.
+// onlyKeys reads an address of which only these keys are known, each once.
 func onlyKeys(raw string, known ...string) (url.Values, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the address: %w", report.ErrFilter, err)
+		return nil, report.Wrongf("l'adresse : %v", "the address: %v", err)
 	}
-	for key, list := range values {
-		if !slices.Contains(known, key) && key != "lang" && key != "done" {
-			return nil, fmt.Errorf("%w: %.40q is no filter: there are %s", report.ErrFilter, key, strings.Join(known, ", "))
-		}
-		if len(list) != 1 {
-			return nil, fmt.Errorf("%w: %.40q is given %d times", report.ErrFilter, key, len(list))
-		}
-		values.Set(key, strings.TrimSpace(list[0]))
+	if len(values["by"]) > 1 {
+		return nil, report.Wrongf("%.40q est donné %d fois", "%.40q is given %d times", "by", len(values["by"]))
 	}
-	return values, nil
+	return values, check(values, known)
 }
 
 // statusOf is the HTTP status of what central or a report answered.
