@@ -105,7 +105,7 @@ func (c *Central) Terminals(ctx context.Context) ([]Terminal, error) {
 func (c *Central) Terminal(ctx context.Context, name string) (Terminal, error) {
 	t, err := scanTerminal(c.store.reader().QueryRowContext(ctx, "SELECT "+terminalColumns+" FROM terminals WHERE name = $1", name))
 	if errors.Is(err, sql.ErrNoRows) {
-		return t, fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound)
+		return t, because(BecauseTerminalUnknown, fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound), name)
 	}
 	return t, err
 }
@@ -170,7 +170,7 @@ func (c *Central) Suspend(ctx context.Context, name, reason string) error {
 			return err
 		}
 		if n, err := done.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound), err)
+			return errors.Join(because(BecauseTerminalUnknown, fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound), name), err)
 		}
 		if number, err = revoke(ctx, tx, name, c.now(), reason); err != nil {
 			return err
@@ -198,7 +198,7 @@ func (c *Central) SetShop(ctx context.Context, name, shop string) error {
 			return err
 		}
 		if n, err := done.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound), err)
+			return errors.Join(because(BecauseTerminalUnknown, fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound), name), err)
 		}
 		return nil
 	})

@@ -81,6 +81,7 @@ func newConsole(opt Options, stale time.Duration, more ...func(*console)) http.H
 	c.gamePages()
 	c.packPages()
 	c.conflictPages()
+	c.reversalPages()
 	c.messagePages()
 	c.policyPages()
 	c.stopOrders()

@@ -57,6 +57,7 @@ func seeded(t *testing.T) *central.Central {
 	s.terminals()
 	s.blocks()
 	s.claims()
+	s.counters()
 	s.journal()
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
@@ -141,6 +142,7 @@ func (s seed) blocks() {
 			s.put("INSERT INTO packs(block_id, pack, game_code, state, owner, epoch, changed, activated, settled) VALUES(?, ?, ?, ?, ?, 1, ?, ?, ?)", blockID(byte(i+1)), pack, fmt.Sprintf("%05d", 400+i), state, shop(pack%20), ago(day), activated, settled)
 		}
 	}
+	s.put("INSERT INTO emission_closings(game, emission, closed, claim_days, entered) VALUES('crossingo', '1', '2026-11-20', 30, ?)", ago(day))
 	s.put("INSERT INTO sales_ends(block_id, reason, operator, since) VALUES(?, 'the last top prize is paid', 'rule', ?)", blockID(2), ago(day))
 }
 
@@ -162,6 +164,35 @@ func (s seed) claims() {
 		s.put(`INSERT INTO claims(block_id, pack, ticket, round, claim, terminal, epoch, seq, tier, amount_minor, currency, operator, paid, received, entered)
 			VALUES(?, ?, ?, 0, ?, ?, 1, ?, ?, ?, 'EUR', 'lea', ?, ?, 'scan')`, blockID(b), pack, n/180*3+n%3, fmt.Sprintf("%032x", n+1), shop(pack%20), n+1, tier, amount, ago(time.Duration(15-n%15)*day), ago(time.Duration(15-n%15)*day))
 	}
+}
+
+// counters are what terminals tell of the codes that they looked at, one of which types too
+// many of them; a payment that a counter asks to take back, and one that was decided; and an
+// outage of another region.
+func (s seed) counters() {
+	for i := range 40 {
+		typed := 1
+		if i == 9 {
+			typed = 160
+		}
+		for _, x := range []struct {
+			reason  validate.Reason
+			entered validate.Entered
+			n       int
+		}{{validate.NotAWinner, validate.Scanned, 600}, {validate.Winner, validate.Scanned, 150}, {validate.AlreadyPaidHere, validate.Scanned, 3}, {validate.NotAWinner, validate.Typed, typed}} {
+			s.put("INSERT INTO looks(terminal, day, reason, entered, number) VALUES(?, '2026-11-27', ?, ?, ?)", shop(i), x.reason, x.entered, x.n)
+		}
+	}
+	for _, n := range []int{3, 6} {
+		b, pack, state, decided := byte(n%3+1), n/3%60, validate.ReversalRequested, ""
+		if n == 6 {
+			state, decided = validate.ReversalRefused, ago(time.Hour)
+		}
+		s.put(`INSERT INTO reversals(block_id, pack, ticket, round, terminal, reversal, claim, claim_epoch, claim_seq, epoch, seq, amount_minor, currency, reason, text, operator, manager, asked, received, state, answer, decided)
+			VALUES(?, ?, ?, 0, ?, ?, ?, 1, ?, 1, ?, 200, 'EUR', 'paid-by-mistake', 'double scan', 'lea', 'max', ?, ?, ?, '', ?)`,
+			blockID(b), pack, n/180*3+n%3, shop(pack%20), fmt.Sprintf("%032x", 900+n), fmt.Sprintf("%032x", n+1), n+1, 700+n, ago(2*time.Hour), ago(2*time.Hour), state, decided)
+	}
+	s.put("INSERT INTO outages(terminal, code, began, ended, cause) VALUES(?, ?, ?, ?, 'link')", shop(1), central.CodeSilent, ago(6*day), ago(6*day-30*time.Hour))
 }
 
 // journal has the closings of one terminal, and a ticket that two terminals paid.
@@ -264,6 +295,17 @@ func TestOrdersShowWhomTheyTouchBeforeTheyAct(t *testing.T) {
 		t.Errorf("conflict: %+v, %v", file, err)
 	}
 	do("conflict-reopen", "terminal=shop-0001&number=1-000077&note=new+slip")
+	holds(t, get(t, h, "/reversals", 200), "payé par erreur : double scan", "attend depuis", `action="/confirm/reversal-accept"`)
+	do("reversal-accept", "terminal=shop-0001&number=1-000004&reason=slip+seen", "payé par erreur : double scan", "demandée", "2\u00a0€", "en ligne seulement")
+	if list, err := c.Reversals(t.Context(), true); err != nil || len(list) != 2 || list[0].State != validate.ReversalAccepted && list[1].State != validate.ReversalAccepted {
+		t.Errorf("reversals: %+v, %v", list, err)
+	}
+	holds(t, get(t, h, "/reversals", 200), "Aucune demande n&#39;attend.")
+	holds(t, get(t, h, "/reversals?all=1", 200), "acceptée", "refusée")
+	again := formOf(t, get(t, h, "/confirm/reversal-refuse?terminal=shop-0001&number=1-000004&reason=late", 200))
+	if w := post(t, h, "/do/reversal-refuse", again); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "elle est déjà décidée (acceptée") {
+		t.Errorf("decided twice: %d: %.900s", w.Code, w.Body)
+	}
 	do("terminal-stop", "terminal=shop-0006&reason=float+missing", "région bzh")
 	if x, err := c.Terminal(t.Context(), "shop-0006"); err != nil || x.Stopped != "operator: float missing" {
 		t.Errorf("stopped: %q, %v", x.Stopped, err)
@@ -284,7 +326,7 @@ func testOrdersRefused(t *testing.T, c *central.Central, h http.Handler) {
 	if _, err := c.Deliver(t.Context(), "400", 201, 201, "shop-0002"); err != nil {
 		t.Fatal(err)
 	}
-	if w := post(t, h, "/do/pack-deliver", form); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), errChanged.Error()) {
+	if w := post(t, h, "/do/pack-deliver", form); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "regardez de nouveau") {
 		t.Errorf("a look that is out of date: %d: %.300s", w.Code, w.Body)
 	}
 	fresh := formOf(t, get(t, h, "/confirm/pack-deliver?code=400&packs=201&to=shop-0001", 200))
@@ -304,14 +346,14 @@ func testOrdersRefused(t *testing.T, c *central.Central, h http.Handler) {
 	}
 	viewer := desk(t, Options{Central: c}, central.RoleViewer)
 	get(t, viewer, "/confirm/pack-deliver?code=400&packs=200&to=shop-0001", http.StatusForbidden)
-	for _, path := range []string{"/packs", "/messages", "/policies", "/conflict/shop-0001/1-000077"} {
+	for _, path := range []string{"/packs", "/messages", "/reversals", "/policies", "/conflict/shop-0001/1-000077"} {
 		if page := get(t, viewer, path, 200); strings.Contains(page, `action="/confirm/`) {
 			t.Errorf("%s offers acts to who may not act", path)
 		}
 	}
 	for path, code := range map[string]int{"/confirm/pack-deliver?code=400&packs=9-1&to=shop-0001": 400, "/confirm/pack-activate?code=999&packs=1": 400, "/confirm/pack-stolen?code=400&packs=1-2&tickets=4": 400, "/confirm/pack-activate?code=400&packs=1&tickets=4": 400, "/confirm/pack-deliver?code=400&packs=200": 400, "/confirm/pack-deliver?code=400&packs=200&to=nobody": 404,
 		"/confirm/message-send?to=region&fr=a&en=b": 400, "/confirm/message-send?to=terminal&fr=a&en=b": 400, "/confirm/conflict-settle?terminal=shop-0001&number=1-000077&liable=shop": 400,
-		"/confirm/policy-publish?signed=x": 400, "/confirm/terminal-stop?terminal=shop-0001": 400, "/confirm/sales-end?block=00&reason=x": 400, "/confirm/block-suspend?block=b1000000000000000000000000000001": 400, "/confirm/policy-withdraw?version=x": 404} {
+		"/confirm/policy-publish?signed=x": 400, "/confirm/reversal-refuse?terminal=shop-0001&number=1-000004": 400, "/confirm/reversal-accept?terminal=shop-0001&number=1-999999": 404, "/confirm/terminal-stop?terminal=shop-0001": 400, "/confirm/sales-end?block=00&reason=x": 400, "/confirm/block-suspend?block=b1000000000000000000000000000001": 400, "/confirm/policy-withdraw?version=x": 404} {
 		if page := get(t, h, path, code); strings.Contains(page, `action="/do/`) {
 			t.Errorf("%s can be done", path)
 		}

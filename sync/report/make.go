@@ -138,7 +138,7 @@ func (f Filter) known(ctx context.Context, tx *sql.Tx) error {
 			return err
 		}
 		if n == 0 {
-			return Wrongf("%[4]s %[2].80q inconnu : la page des terminaux les montre", "%[1]s %[2].80q is not known: %[3]s", x.name, x.value, x.hint, map[string]string{"terminal": "terminal", "shop": "point de vente", "region": "région"}[x.name])
+			return Wrongf("%[4]s %.80[2]q inconnu : la page des terminaux les montre", "%[1]s %.80[2]q is not known: %[3]s", x.name, x.value, x.hint, map[string]string{"terminal": "terminal", "shop": "point de vente", "region": "région"}[x.name])
 		}
 	}
 	if f.Game == "" && f.Block == (validate.BlockID{}) {
