@@ -284,6 +284,9 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 		if err = keepLooks(ctx, tx, who.name, at, h); err != nil {
 			return err
 		}
+		if err = noteChange(ctx, tx, who.name, now, h); err != nil {
+			return err
+		}
 		_, err = tx.ExecContext(ctx, `UPDATE terminals SET contact = $1, program = $2, head_epoch = $3, head_seq = $4, head_hash = $5, snapshot = $6, feed = $7,
 			unsent = $8, skew_ms = $9, disk_free = $10, faults = $11, trust = $12, tells = $13 WHERE name = $14`, wire.FormatTime(now), h.Program, h.Head.Epoch, h.Head.Seq, h.Head.Hash,
 			h.Snapshot, h.Feed, h.Unsent, skew, h.DiskFree, string(faults), h.Trust, asNumber(h.Tells), who.name)

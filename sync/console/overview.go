@@ -194,7 +194,7 @@ func (v *overviewView) tiles(fleet report.FleetPage, g report.Glance, signals si
 	add("reversals", g.Reversals, v.T("reprises demandées", "reversals asked for"), v.T("attendent une décision", "wait for a decision"), v.Link("/reversals"))
 	for _, t := range []struct{ key, title, note string }{
 		{report.TroubleFaults, v.T("terminaux en panne", "terminals with faults"), v.T("pannes dites", "as told")},
-		{report.TroubleStopped, v.T("terminaux qui ne paient pas", "terminals not paying"), v.T("arrêtés, suspendus ou gelés", "stopped, suspended or frozen")},
+		{report.TroubleStopped, v.T("terminaux qui ne paient pas", "terminals not paying"), v.T("arrêtés par une personne, ou gelés", "stopped by a person, or frozen")},
 		{report.TroubleUnsent, v.T("avec des écritures à transmettre", "with entries to send"), v.T("dites au dernier contact", "as told at the last contact")},
 		{report.TroubleBehind, v.T("en retard de publication", "behind in data"), v.T("n'ont pas la dernière", "without the newest")},
 	} {

@@ -104,6 +104,17 @@ func (s seed) terminals() {
 			shop(i), state, map[string]string{"suspended": "card copied"}[state], ago(20*day), ago(20*day), contact, program, strings.Repeat("0", 64), unsent, faults, []string{"bzh", "idf", "naq"}[i%3],
 			map[bool]string{true: fmt.Sprintf("tabac-%03d", i/10)}[i%10 < 2], ago(-200*day))
 	}
+	for n, at := range []time.Duration{25, 11, 4} {
+		s.put("INSERT INTO snapshots(version, issued, note) VALUES(?, ?, '') ON CONFLICT(version) DO UPDATE SET issued = excluded.issued", n+1, ago(at*day))
+	}
+	for n, x := range []struct {
+		at      time.Duration
+		program string
+	}{{20 * day, "terminald 0.9.1"}, {11*day - 6*time.Hour, "terminald 0.9.1"}, {8 * day, "terminald 0.9.2"}, {3 * day, "terminald 0.9.2"}} {
+		s.put("INSERT INTO terminal_changes(terminal, at, program, snapshot) VALUES(?, ?, ?, ?)", shop(0), ago(x.at), x.program, []int{1, 2, 2, 3}[n])
+	}
+	s.put("UPDATE counters SET value = 3 WHERE name = 'snapshots'")
+	s.put("UPDATE terminals SET snapshot = 3")
 	s.put("UPDATE terminals SET skew_ms = NULL WHERE contact = ''")
 	s.put("UPDATE terminals SET faults = '[\"P2\"]', unsent = 3 WHERE name = ?", shop(0))
 	for _, o := range []struct {
@@ -122,7 +133,7 @@ func (s seed) blocks() {
 		game    string
 		tickets int64
 		scaled  int
-	}{{"bingo", 150_000, 0}, {"crossingo", 120_000, 0}, {"demo", 20_000, 1}} {
+	}{{"bingo", 150_000, 0}, {"crossingo", 120_000, 0}, {"demo", 20_000, 1}, {"noel", 50_000, 0}} {
 		sum := sha256.Sum256([]byte(b.game))
 		s.put(`INSERT INTO blocks(block_id, serial, sha256, size, game, name, emission, number, game_code, tickets, first_pack, last_pack, pack_size, price_minor, currency, scaled, min_reader, published)
 			VALUES(?, 1, ?, 1, ?, ?, '1', 1, ?, ?, 0, ?, 50, 200, 'EUR', ?, 1, ?)`, blockID(byte(i+1)), hex.EncodeToString(sum[:]), b.game, b.game, fmt.Sprintf("%05d", 400+i), b.tickets, b.tickets/50-1, b.scaled, ago(20*day))
@@ -142,7 +153,7 @@ func (s seed) blocks() {
 			s.put("INSERT INTO packs(block_id, pack, game_code, state, owner, epoch, changed, activated, settled) VALUES(?, ?, ?, ?, ?, 1, ?, ?, ?)", blockID(byte(i+1)), pack, fmt.Sprintf("%05d", 400+i), state, shop(pack%20), ago(day), activated, settled)
 		}
 	}
-	s.put("INSERT INTO emission_closings(game, emission, closed, claim_days, entered) VALUES('crossingo', '1', '2026-11-20', 30, ?)", ago(day))
+	s.put("INSERT INTO emission_closings(game, emission, closed, claim_days, entered) VALUES('crossingo', '1', '2026-11-20', 30, ?1), ('noel', '1', '2026-11-25', 30, ?1)", ago(day))
 	s.put("INSERT INTO sales_ends(block_id, reason, operator, since) VALUES(?, 'the last top prize is paid', 'rule', ?)", blockID(2), ago(day))
 }
 
@@ -414,7 +425,7 @@ func TestPublicPrizesNeedNoSessionAndNameNobody(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 || w.Header().Get("Cache-Control") != "public, max-age=60" {
 		t.Fatalf("%d %v %v: %.200s", w.Code, w.Header(), err, w.Body)
 	}
-	if len(got.Prizes) != 10 || got.Prizes[0] != (publicPrize{"bingo", "1", 10_000_00, "EUR", 1, 1, 0}) || got.Prizes[5].Left != 0 {
+	if len(got.Prizes) != 15 || got.Prizes[0] != (publicPrize{"bingo", "1", 10_000_00, "EUR", 1, 1, 0}) || got.Prizes[5].Left != 0 {
 		t.Errorf("%+v", got.Prizes)
 	}
 	page := get(t, h, "/public/prizes?lang=en", 200)

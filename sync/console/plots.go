@@ -73,7 +73,7 @@ func (d *dayBars) sorted() []dayBar {
 }
 
 // plotDays draws bars a day, with parts from below in their order. Days of which nothing is
-// written stay empty; the day that is not over yet is hatched behind its bar.
+// written stay empty; the day that is not over yet stands in a dotted box.
 func (v *reportView) plotDays(title, label string, d dayBars, order []string, text func(float64) string, words func(dayBar) string) template.HTML {
 	list := d.sorted()
 	if len(list) == 0 {
@@ -88,6 +88,17 @@ func (v *reportView) plotDays(title, label string, d dayBars, order []string, te
 		highest = max(highest, sum)
 	}
 	first, last := list[0].day, list[len(list)-1].day.AddDate(0, 0, 1)
+	if from := v.Query.filter.From; !from.IsZero() { // the days asked for, also those without a bar
+		first = earlier(first, time.Date(from.Year, from.Month, from.Day, 0, 0, 0, 0, d.zone))
+	}
+	y, m, day := v.now.In(d.zone).Date()
+	end := time.Date(y, m, day+1, 0, 0, 0, 0, d.zone)
+	if to := v.Query.filter.To; !to.IsZero() {
+		end = earlier(end, time.Date(to.Year, to.Month, to.Day+1, 0, 0, 0, 0, d.zone))
+	}
+	if last.Before(end) {
+		last = end
+	}
 	if least := last.AddDate(0, 0, -7); first.After(least) {
 		first = least // one day alone is no wall
 	}
@@ -101,7 +112,7 @@ func (v *reportView) plotDays(title, label string, d dayBars, order []string, te
 		from, to := b.day, b.day.AddDate(0, 0, 1)
 		wide := to.Sub(from).Seconds()
 		if v.now.After(from) && v.now.Before(to) {
-			chart.bar(float64(from.Unix()), float64(to.Unix()), 0, chart.y.max, "unknown", v.T("ce jour n'est pas fini", "this day is not over"))
+			chart.bar(float64(from.Unix()), float64(to.Unix()), 0, chart.y.max, "today", v.T("ce jour n'est pas fini", "this day is not over"))
 		}
 		below := 0.0
 		for _, part := range order {
@@ -112,6 +123,13 @@ func (v *reportView) plotDays(title, label string, d dayBars, order []string, te
 		}
 	}
 	return chart.SVG()
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // commonest is the currency with the most rows, without demonstrations.
@@ -147,7 +165,7 @@ func (v *reportView) plotPayouts(made report.Report, late int64) {
 	}
 	money := func(a float64) string { return v.Money(int64(a), currency) }
 	v.PlotTitle = v.T("Paiements par jour", "Payouts by day")
-	v.PlotNote = v.T("Plein : payé. Clair : payé puis repris. Hachuré : le jour n'est pas fini. Sans les démonstrations. ", "Full: paid. Light: paid and taken back. Hatched: the day is not over. Without demonstrations. ")
+	v.PlotNote = v.T("Plein : payé. Clair : payé puis repris. Pointillé : le jour n'est pas fini. Sans les démonstrations. ", "Full: paid. Light: paid and taken back. Dotted: the day is not over. Without demonstrations. ")
 	if late > 0 {
 		v.PlotNote += fmt.Sprintf(v.T("%s terminaux en retard peuvent encore en annoncer.", "%s late terminals may still tell of more."), count(late))
 	}
@@ -220,10 +238,13 @@ func (v *reportView) plotLapsing(made report.Report) {
 		day, err := time.ParseInLocation(time.DateOnly, of("last_claim_day").Text, v.zone)
 		switch {
 		case err != nil:
-			open += of("unclaimed").Int
+			open += max(0, of("unclaimed").Int)
 		case v.now.Before(day.AddDate(0, 0, 1)):
-			d.add(day, "paid", float64(of("unclaimed").Int))
+			d.add(day, "paid", float64(max(0, of("unclaimed").Int)))
 		}
+	}
+	if d.at != nil {
+		d.add(v.now, "paid", 0) // the days begin today
 	}
 	amount := func(a float64) string { return v.Money(int64(a), currency) }
 	v.PlotTitle = v.T("Ce qui sera forclos, par dernier jour de réclamation", "What will lapse, by last claim day")

@@ -421,11 +421,12 @@ func (c *console) fillFields(ctx context.Context, v *reportView) error {
 		}
 		v.Fields = append(v.Fields, field)
 	}
+	many := a.Name == "payouts" || a.Name == "refusals"
 	for _, word := range a.By {
-		on := slices.Contains(strings.Split(f.By, ","), word)
+		on := slices.Contains(strings.Split(f.By, ","), word) || f.By == "" && !many && word == a.By[0]
 		v.By = append(v.By, choice{word, v.byWord(word), on})
 	}
-	v.Many = a.Name == "payouts" || a.Name == "refusals"
+	v.Many = many
 	return nil
 }
 

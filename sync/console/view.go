@@ -277,7 +277,7 @@ func (s sheet) leads(r report.Report, key string, of func(string) report.Value) 
 }
 
 func class(k report.Kind) string {
-	if k == report.KindText || k == report.KindTime {
+	if k == report.KindText || k == report.KindTime || k == report.KindDay {
 		return "text"
 	}
 	return "number"
