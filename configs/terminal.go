@@ -95,7 +95,7 @@ type Printer struct {
 	Profile  string `toml:"profile"`
 	Profiles string `toml:"profiles"` // file of further profiles, "" for the shipped ones only
 
-	ResultSlip string `toml:"result_slip"` // of checks: centre, asked or each
+	ResultSlip string `toml:"result_slip"` // of checks, where the policy does not say it: centre, asked or each
 
 	DrawerPin     int `toml:"drawer_pin"`      // of the cash drawer's socket, 2 or 5; 0 for no drawer there
 	DrawerPulseMS int `toml:"drawer_pulse_ms"` // how long its coil is on

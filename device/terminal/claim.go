@@ -8,6 +8,7 @@ import (
 
 	"grattoir/validate"
 	"grattoir/validate/money"
+	"grattoir/validate/policy"
 )
 
 // Scan is what came over the glass or the keypad.
@@ -78,7 +79,7 @@ func (t *Terminal) judge(ctx context.Context, v View) View {
 	v.Verdict = t.decide(ctx, &v, false)
 	t.join(&v)
 	t.opt.Log.Info("checked", "ticket", v.Code, "outcome", v.Verdict.Outcome, "reason", v.Verdict.Reason, "stage", v.Stage, "detail", v.Detail, "entered", v.Entered)
-	v.Slip = t.opt.ResultSlips == ResultEach && v.Stage == Verdict && v.Code.Game != ""
+	v.Slip = t.resultSlips(v) == policy.SlipsEach && v.Stage == Verdict && v.Code.Game != ""
 	t.change(func(st *State) { st.View = v })
 	t.opt.Step("shown")
 	t.looks(v)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"grattoir/validate"
+	"grattoir/validate/policy"
 )
 
 // Seen is what a clerk sees on a ticket's paper and no code can tell.
@@ -49,7 +50,8 @@ func (t *Terminal) Note(ctx context.Context, id string, what Seen) (View, error)
 	if err != nil {
 		return v, err
 	}
-	v.Seen, v.Detail, v.Slip, v.policy = what, "", t.opt.ResultSlips == ResultEach, t.policy()
+	v.policy = t.policy()
+	v.Seen, v.Detail, v.Slip = what, "", t.resultSlips(v) == policy.SlipsEach
 	v.Verdict = t.decide(ctx, &v, false)
 	t.join(&v)
 	t.opt.Log.Info("seen on the paper", "ticket", v.Code, "seen", what, "operator", operator, "outcome", v.Verdict.Outcome, "reason", v.Verdict.Reason)

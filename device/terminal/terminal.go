@@ -166,7 +166,7 @@ type Options struct {
 	Operator     string               // who pays where nobody signs on
 	Staff        Staff                // who signs on; nil for a terminal without sign-on
 	Register     Register             // of winners' identities; nil for a terminal that keeps none
-	ResultSlips  ResultSlips          // for which checks a slip of the result is printed, "" is ResultCentre
+	ResultSlips  policy.ResultSlips   // for which checks a slip of the result is printed where the policy does not say it, "" is SlipsCentre
 	Currency     string               // of floats and totals
 	Now          func() time.Time     // the device's clock, a hint
 	Trusted      func() time.Time     // newest trusted time, zero for none
