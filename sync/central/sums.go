@@ -74,7 +74,7 @@ func sumTables() []sumTable {
 	return []sumTable{
 		{"tier_sums", []string{"block_id", "tier", "slot"}, ofBlocks, 0},
 		{"day_sums", []string{"block_id", "day", "currency", "slot"}, ofBlocks, 10},
-		{"block_sums", []string{"block_id", "terminal"}, ofBlocks, 0},
+		{"block_sums", []string{"block_id", "terminal", "currency"}, ofBlocks, 0},
 		{"month_sums", []string{"received", "terminal", "paid", "scaled", "currency"}, ofTerminals, 7},
 		{"terminal_sums", []string{"paid", "terminal", "received", "scaled", "currency"}, ofTerminals, 10},
 	}

@@ -27,11 +27,12 @@ CREATE TABLE IF NOT EXISTS day_sums(
 CREATE TABLE IF NOT EXISTS block_sums(
   block_id BYTEA NOT NULL,
   terminal TEXT NOT NULL,
+  currency TEXT NOT NULL,
   claims BIGINT NOT NULL,
   amount_minor BIGINT NOT NULL,
   reversed BIGINT NOT NULL,
   reversed_minor BIGINT NOT NULL,
-  PRIMARY KEY(block_id, terminal)
+  PRIMARY KEY(block_id, terminal, currency)
 );
 
 CREATE TABLE IF NOT EXISTS month_sums(

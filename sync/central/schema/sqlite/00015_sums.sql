@@ -33,11 +33,12 @@ CREATE TABLE day_sums(
 CREATE TABLE block_sums(
   block_id BLOB NOT NULL,
   terminal TEXT NOT NULL,
+  currency TEXT NOT NULL,
   claims INTEGER NOT NULL,
   amount_minor INTEGER NOT NULL,
   reversed INTEGER NOT NULL,
   reversed_minor INTEGER NOT NULL,
-  PRIMARY KEY(block_id, terminal)
+  PRIMARY KEY(block_id, terminal, currency)
 ) STRICT, WITHOUT ROWID;
 
 -- What each terminal paid, by the months in which central received it and in which it was
