@@ -321,6 +321,7 @@ func (f *madeFleet) inventoryBalances(t *testing.T, s *store) {
 // where a day begins when it does in Paris, they are read from the claims.
 func testSumsTellWhatTheClaimsDo(t *testing.T, s *store) {
 	s.exec("UPDATE claims SET paid = 'no time' WHERE terminal = 't-0033' AND amount_minor = 200")
+	s.exec("UPDATE claims SET paid = '2026-10-20T99:99' WHERE terminal = 't-0034' AND amount_minor = 200")
 	madrid, err := time.LoadLocation("Europe/Madrid")
 	if err != nil {
 		t.Fatal(err)

@@ -115,7 +115,13 @@ func (r *Report) readPayouts(ctx context.Context, tx *sql.Tx) (err error) {
 	if err := g.readConflicts(ctx, tx); err != nil {
 		return err
 	}
-	switch source := g.source(); {
+	source := g.source()
+	if source == "claims" {
+		if err := g.readUntimed(ctx, tx); err != nil {
+			return err
+		}
+	}
+	switch {
 	case source == "":
 		if err = g.readClaims(ctx, tx); err == nil {
 			err = g.readReversed(ctx, tx)
@@ -124,7 +130,7 @@ func (r *Report) readPayouts(ctx context.Context, tx *sql.Tx) (err error) {
 		err = g.readDays(ctx, tx, r, source)
 	default:
 		if source == "claims" {
-			err = g.readReversed(ctx, tx)
+			err = g.readTimed(ctx, tx)
 		}
 		if err == nil {
 			err = g.readOrdered(ctx, tx, r, source, Day{})
@@ -160,7 +166,7 @@ func (g *gathering) readClaims(ctx context.Context, tx *sql.Tx) error {
 	}
 	const quarter = `CASE WHEN substr(paid, 15, 2) < '15' THEN '00' WHEN substr(paid, 15, 2) < '30' THEN '15' WHEN substr(paid, 15, 2) < '45' THEN '30' ELSE '45' END`
 	when := "substr(paid, 1, 13), " + quarter
-	if !g.filter.by("day") {
+	if g.timeless() {
 		when = "'', ''"
 	}
 	err := each(ctx, tx, "SELECT block_id, terminal, currency, "+when+", count(*), CAST(sum(amount_minor) AS BIGINT) FROM claims"+c.where()+
@@ -171,7 +177,13 @@ func (g *gathering) readClaims(ctx context.Context, tx *sql.Tx) error {
 		if err := rows.Scan(&raw, &terminal, &currency, &hour, &minute, &claims, &amount); err != nil {
 			return err
 		}
-		p, err := g.of(raw, terminal, currency, hour+":"+minute+":00.000Z")
+		quarter := hour + ":" + minute + ":00.000Z"
+		if g.timeless() {
+			quarter = ""
+		} else if (g.from != "" || g.to != "") && dayOfStored(quarter, time.UTC).IsZero() {
+			return nil // it has no day
+		}
+		p, err := g.of(raw, terminal, currency, quarter)
 		if err != nil {
 			return err
 		}
@@ -188,11 +200,11 @@ func (g *gathering) readClaims(ctx context.Context, tx *sql.Tx) error {
 // readReversed reads which of the claims were taken back. They stand on the day on which
 // they were paid, not on that of the reversal.
 func (g *gathering) readReversed(ctx context.Context, tx *sql.Tx) error {
-	return g.readReversedOf(ctx, tx, func(string) bool { return true })
+	return g.readReversedOf(ctx, tx, "1 = 1", g.within)
 }
 
-// readReversedOf is readReversed for those whose time is wanted.
-func (g *gathering) readReversedOf(ctx context.Context, tx *sql.Tx, wanted func(paid string) bool) error {
+// readReversedOf is readReversed for those of some terminals whose time is wanted.
+func (g *gathering) readReversedOf(ctx context.Context, tx *sql.Tx, terminals string, wanted func(paid string) bool) error {
 	var c conditions
 	c.and("r.state = $%d", validate.ReversalAccepted)
 	c.ofTerminals(g.filter, "c.terminal")
@@ -204,7 +216,7 @@ func (g *gathering) readReversedOf(ctx context.Context, tx *sql.Tx, wanted func(
 		c.and("c.paid < $%d", g.to)
 	}
 	err := each(ctx, tx, `SELECT c.block_id, c.terminal, c.currency, c.paid, c.amount_minor FROM reversals r JOIN claims c
-		ON c.block_id = r.block_id AND c.pack = r.pack AND c.ticket = r.ticket AND c.round = r.round AND c.terminal = r.terminal`+c.where(), c.args, func(rows *sql.Rows) error {
+		ON c.block_id = r.block_id AND c.pack = r.pack AND c.ticket = r.ticket AND c.round = r.round AND c.terminal = r.terminal`+c.where(terminals), c.args, func(rows *sql.Rows) error {
 		var raw []byte
 		var terminal, currency, paid string
 		var amount int64
@@ -244,7 +256,7 @@ func (g *gathering) readConflicts(ctx context.Context, tx *sql.Tx) error {
 		if line != nil {
 			at = entryTime(line)
 		}
-		if (g.from != "" && at < g.from) || (g.to != "" && at >= g.to) {
+		if !g.within(at) {
 			return nil
 		}
 		p, err := g.of(raw, terminal, currency, at)

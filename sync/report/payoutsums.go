@@ -64,14 +64,12 @@ func (g *gathering) readDays(ctx context.Context, tx *sql.Tx, r *Report, source 
 		if one.from, one.to = "", ""; source == "claims" && !day.IsZero() {
 			one.from, one.to = wire.FormatTime(day.begin(Paris(), 0)), wire.FormatTime(day.begin(Paris(), 1))
 			if reversed[day] {
-				if err := one.readReversed(ctx, tx); err != nil {
+				if err := one.readTimed(ctx, tx); err != nil {
 					return err
 				}
 			}
 		}
-		if source == "claims" && day.IsZero() {
-			err = one.readUntimed(ctx, tx)
-		} else {
+		if source != "claims" || !day.IsZero() {
 			err = one.readOrdered(ctx, tx, r, source, day)
 		}
 		if err == nil {
@@ -82,6 +80,11 @@ func (g *gathering) readDays(ctx context.Context, tx *sql.Tx, r *Report, source 
 		}
 	}
 	return nil
+}
+
+// readTimed is readReversed for all terminals but those of untimed.
+func (g *gathering) readTimed(ctx context.Context, tx *sql.Tx) error {
+	return g.readReversedOf(ctx, tx, "c.terminal NOT IN "+untimed, func(string) bool { return true })
 }
 
 // onDays adds the filter's days on a column of days in Paris.
@@ -97,15 +100,18 @@ func (g *gathering) onDays(c *conditions, column string) {
 	}
 }
 
-// readUntimed holds the claims whose time cannot be read: of the terminals that the sums
-// know to have some.
+// untimed are the terminals that wrote times which cannot be read. The database would find
+// a day for some of these.
+const untimed = "(SELECT terminal FROM terminal_sums WHERE paid = '')"
+
+// readUntimed holds all claims of those terminals.
 func (g *gathering) readUntimed(ctx context.Context, tx *sql.Tx) error {
 	c := g.chosen()
-	err := each(ctx, tx, `SELECT block_id, terminal, currency, paid, amount_minor FROM claims`+c.where("terminal IN (SELECT terminal FROM terminal_sums WHERE paid = '')"), c.args, func(rows *sql.Rows) error {
+	err := each(ctx, tx, "SELECT block_id, terminal, currency, paid, amount_minor FROM claims"+c.where("terminal IN "+untimed), c.args, func(rows *sql.Rows) error {
 		var raw []byte
 		var terminal, currency, paid string
 		var amount int64
-		if err := rows.Scan(&raw, &terminal, &currency, &paid, &amount); err != nil || !dayOfStored(paid, Paris()).IsZero() {
+		if err := rows.Scan(&raw, &terminal, &currency, &paid, &amount); err != nil || !g.within(paid) {
 			return err
 		}
 		p, err := g.of(raw, terminal, currency, paid)
@@ -119,7 +125,15 @@ func (g *gathering) readUntimed(ctx context.Context, tx *sql.Tx) error {
 	if err != nil {
 		return fmt.Errorf("claims without a time: %w", err)
 	}
-	return g.readReversedOf(ctx, tx, func(paid string) bool { return dayOfStored(paid, Paris()).IsZero() })
+	whole := *g
+	whole.from, whole.to = "", ""
+	return whole.readReversedOf(ctx, tx, "c.terminal IN "+untimed, g.within)
+}
+
+// within tells whether a stored time lies in the filter's days, in which none lies that
+// cannot be read.
+func (g *gathering) within(at string) bool {
+	return g.from == "" && g.to == "" || (g.from == "" || at >= g.from) && (g.to == "" || at < g.to) && !dayOfStored(at, time.UTC).IsZero()
 }
 
 // readOrdered reads a source whose rows the database adds up and orders, and adds them with
@@ -209,6 +223,7 @@ func (g *gathering) conditionsOf(source string, day Day) conditions {
 	}
 	switch {
 	case source == "claims":
+		c.text = append(c.text, "terminal NOT IN "+untimed)
 		if g.from != "" {
 			c.and("paid >= $%d", g.from)
 		}

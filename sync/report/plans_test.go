@@ -44,7 +44,7 @@ func TestReportsOfSomeDaysReadNoGrowingTableWhole(t *testing.T) {
 			}
 			explained := 0
 			for _, q := range ear.heard {
-				if !regexp.MustCompile(`\b(`+growing+`)\b`).MatchString(q.text) {
+				if !regexp.MustCompile(`\b(` + growing + `)\b`).MatchString(q.text) {
 					continue
 				}
 				explained++
