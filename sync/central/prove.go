@@ -22,9 +22,10 @@ type proof struct {
 	opened  bool               // the ticket was scratched: its secret opens its tag
 	kind    wire.ExceptionKind // "" when nothing stands against it so far
 	text    string
-	pack    *packKey // of an entry about a pack that is no claim
-	game    string   // of the claim's block
-	top     int64    // top prizes in the block, where the claim is one; see topPrize
+	pack    *packKey         // of an entry about a pack that is no claim
+	game    string           // of the claim's block
+	top     int64            // top prizes in the block, where the claim is one; see topPrize
+	header  *manifest.Header // of the claim's block, where it is proven
 }
 
 // against refuses a credit. The text is for a technician.
@@ -92,7 +93,7 @@ func (c *Central) proveClaim(ctx context.Context, p proof, blocks blockSet) (pro
 	case err != nil:
 		return p, err
 	}
-	p.opened = true
+	p.opened, p.header = true, &block.Header
 	return p.compare(tier, block.Header), nil
 }
 
@@ -274,6 +275,7 @@ func (in *intake) judgeClaims(ctx context.Context, run []line) error {
 			return err
 		}
 		if credited[l.seq] {
+			in.credited = append(in.credited, l)
 			if err := in.knew(ctx, l.proof.claim); err != nil {
 				return err
 			}

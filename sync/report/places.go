@@ -84,6 +84,9 @@ func readBlocks(ctx context.Context, tx *sql.Tx) (map[validate.BlockID]block, er
 	return blocks, nil
 }
 
+// newestBlocks are the published blocks; of one published again, the newest words.
+const newestBlocks = "(SELECT * FROM blocks n WHERE n.serial = (SELECT max(o.serial) FROM blocks o WHERE o.block_id = n.block_id))"
+
 // chosenBlocks are those of the filter in the order in which people read them.
 func chosenBlocks(blocks map[validate.BlockID]block, f Filter) []block {
 	var list []block

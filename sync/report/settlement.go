@@ -483,12 +483,38 @@ func covered(runs []run) (n int64) {
 	return n
 }
 
+// readPaid takes whole months and days from the sums, and what lies at the ends of the
+// segment, as the hours of today, from the claims themselves.
 func (s *settling) readPaid(ctx context.Context, tx *sql.Tx, g segment, sums map[accountKey]account) error {
-	c := s.during(g, "received", "terminal")
-	err := each(ctx, tx, "SELECT terminal, block_id, currency, count(*), CAST(sum(amount_minor) AS BIGINT) FROM claims"+c.where()+" GROUP BY terminal, block_id, currency", c.args,
-		s.amounts(sums, func(n, amount int64) account { return account{claims: n, paid: amount} }))
-	if err != nil {
-		return fmt.Errorf("claims: %w", err)
+	whole, ends := g.spans()
+	for _, x := range whole {
+		var c conditions
+		if x.from != "" {
+			c.and("received >= $%d", x.from)
+		}
+		c.and("received < $%d", x.to)
+		c.ofTerminals(s.filter, "terminal")
+		err := each(ctx, tx, "SELECT terminal, scaled, currency, CAST(sum(claims) AS BIGINT), CAST(sum(amount_minor) AS BIGINT) FROM "+x.table+c.where()+" GROUP BY terminal, scaled, currency", c.args, func(rows *sql.Rows) (err error) {
+			var k accountKey
+			var scaled int
+			var a account
+			if err := rows.Scan(&k.terminal, &scaled, &k.currency, &a.claims, &a.paid); err != nil || scaled == 1 {
+				return err
+			}
+			sums[k], err = sums[k].plus(a)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("sums of the claims: %w", err)
+		}
+	}
+	for _, end := range ends {
+		c := s.during(end, "received", "terminal")
+		err := each(ctx, tx, "SELECT terminal, block_id, currency, count(*), CAST(sum(amount_minor) AS BIGINT) FROM claims"+c.where()+" GROUP BY terminal, block_id, currency", c.args,
+			s.amounts(sums, func(n, amount int64) account { return account{claims: n, paid: amount} }))
+		if err != nil {
+			return fmt.Errorf("claims: %w", err)
+		}
 	}
 	return nil
 }
