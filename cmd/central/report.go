@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -212,17 +213,21 @@ func runReport(cmd *cobra.Command, flags reportFlags, a report.About) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	r, err := report.Make(cmd.Context(), c.Reader(), a.Name, filter, time.Now())
+	var r report.Report
+	err = audited(cmd, c, func(ctx context.Context) (err error) {
+		if r, err = report.Make(ctx, c.Reader(), a.Name, filter, time.Now()); err != nil {
+			return err
+		}
+		if flags.out == "" {
+			return r.WriteIn(cmd.OutOrStdout(), format, lang)
+		}
+		if err = writePrivate(flags.out, func(w io.Writer) error { return r.WriteIn(w, format, lang) }); err == nil {
+			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "Written: %s, %d rows\n", flags.out, len(r.Rows))
+		}
+		return err
+	})
 	if errors.Is(err, report.ErrFilter) {
 		return cli.Exit(cli.Usage, err)
-	}
-	if err != nil {
-		return err
-	}
-	if flags.out == "" {
-		err = r.WriteIn(cmd.OutOrStdout(), format, lang)
-	} else if err = writePrivate(flags.out, func(w io.Writer) error { return r.WriteIn(w, format, lang) }); err == nil {
-		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "Written: %s, %d rows\n", flags.out, len(r.Rows))
 	}
 	if err == nil && a.Name == "signals" && len(r.Rows) > 0 {
 		return cli.Exit(cli.Person, nil)

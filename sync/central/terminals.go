@@ -105,7 +105,7 @@ func (c *Central) Terminals(ctx context.Context) ([]Terminal, error) {
 func (c *Central) Terminal(ctx context.Context, name string) (Terminal, error) {
 	t, err := scanTerminal(c.store.reader().QueryRowContext(ctx, "SELECT "+terminalColumns+" FROM terminals WHERE name = $1", name))
 	if errors.Is(err, sql.ErrNoRows) {
-		return t, fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound)
+		return t, because(BecauseTerminalUnknown, fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound), name)
 	}
 	return t, err
 }
@@ -170,7 +170,7 @@ func (c *Central) Suspend(ctx context.Context, name, reason string) error {
 			return err
 		}
 		if n, err := done.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound), err)
+			return errors.Join(because(BecauseTerminalUnknown, fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound), name), err)
 		}
 		if number, err = revoke(ctx, tx, name, c.now(), reason); err != nil {
 			return err
@@ -198,7 +198,7 @@ func (c *Central) SetShop(ctx context.Context, name, shop string) error {
 			return err
 		}
 		if n, err := done.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound), err)
+			return errors.Join(because(BecauseTerminalUnknown, fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound), name), err)
 		}
 		return nil
 	})
@@ -282,6 +282,9 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 			return err
 		}
 		if err = keepLooks(ctx, tx, who.name, at, h); err != nil {
+			return err
+		}
+		if err = noteChange(ctx, tx, who.name, now, h); err != nil {
 			return err
 		}
 		_, err = tx.ExecContext(ctx, `UPDATE terminals SET contact = $1, program = $2, head_epoch = $3, head_seq = $4, head_hash = $5, snapshot = $6, feed = $7,

@@ -231,7 +231,7 @@ func parseDraft(v url.Values) (policy.Policy, error) {
 		errs = append(errs, p.ValidateSigned())
 	}
 	if err := errors.Join(errs...); err != nil {
-		return p, fmt.Errorf("%w: %w", report.ErrFilter, err)
+		return p, report.Wrongf("ce projet ne vaut pas : %v", "this draft does not count: %v", err)
 	}
 	return p, nil
 }
@@ -366,11 +366,11 @@ func (c *console) giveDraft(w http.ResponseWriter, r *http.Request) {
 func (c *console) lookAtSigned(ctx context.Context, s sheet, v url.Values) (touched, error) {
 	text, _, ok := strings.Cut(signedText(v), "\n\n")
 	if !ok {
-		return touched{}, fmt.Errorf("%w: %s", report.ErrFilter, s.T("ce n'est pas une politique signée", "this is no signed policy"))
+		return touched{}, report.Wrongf("ce n'est pas une politique signée", "this is no signed policy")
 	}
 	next, err := policy.Parse(text + "\n")
 	if err != nil {
-		return touched{}, fmt.Errorf("%w: %w", report.ErrFilter, err)
+		return touched{}, report.Wrongf("cette politique ne vaut pas : %v", "this policy does not count: %v", err)
 	}
 	now, err := c.inForce(ctx, s)
 	if err != nil {
