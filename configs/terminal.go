@@ -15,6 +15,8 @@ import (
 
 	_ "embed"
 
+	"github.com/pelletier/go-toml/v2"
+
 	"grattoir/validate/money"
 	"grattoir/validate/policy"
 )
@@ -53,7 +55,8 @@ type Terminal struct {
 // Central is where the terminal's central answers. The keys, the claim key and the name
 // come with the enrolment (terminalctl enrol) and must not be configured beside it.
 type Central struct {
-	URL string `toml:"url"` // https://host:port
+	URL   string `toml:"url"`   // https://host:port
+	Proxy string `toml:"proxy"` // http://host:port on the way there, "" for none
 }
 
 // Register is what the terminal keeps of identified winners, sealed to central's key.
@@ -206,6 +209,18 @@ func ParseTerminal(name string, text []byte) (Terminal, error) {
 	return c, nil
 }
 
+// Encode writes a configuration that ParseTerminal reads as this one, every key of it. The
+// errors are those of ParseTerminal.
+func (c Terminal) Encode() ([]byte, error) {
+	text, err := toml.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	text = append([]byte("# terminald's configuration; terminald --example explains every key.\n"), text...)
+	_, err = ParseTerminal("configuration", text)
+	return text, err
+}
+
 func (c Terminal) validate() error {
 	var errs []error
 	need := func(ok bool, format string, args ...any) {
@@ -228,6 +243,9 @@ func (c Terminal) validate() error {
 		u, err := url.Parse(c.Central.URL)
 		need(c.Central.URL == "" || err == nil && u.Scheme == "https" && u.Host != "", "central.url = %q: want it as \"https://central.example:8443\"", c.Central.URL)
 	}
+	proxy, err := url.Parse(c.Central.Proxy)
+	need(c.Central.Proxy == "" || err == nil && proxy.Scheme == "http" && proxy.Port() != "" && proxy.User == nil && proxy.Path == "" && c.Central.URL != "",
+		"central.proxy = %q: want it as \"http://proxy.example:3128\", beside central.url", c.Central.Proxy)
 	need(c.AutoLockMinutes >= 0 && c.AutoLockMinutes <= 24*60, "auto_lock_minutes = %d: want 0 (never) to 1440", c.AutoLockMinutes)
 	need(!c.ReleaseAtClose || c.SignOn && !c.StandAlone, "release_at_close: the packs come back with the next sign-on, from central: it needs sign_on = true and a [central]")
 	need(!c.SignOn || c.Operator == "", "operator, sign_on: with sign_on = true the operator is whoever signs on; take operator out")

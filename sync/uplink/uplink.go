@@ -224,6 +224,7 @@ type Uplink struct {
 
 	run   string // random name of this program since its start
 	count int64  // hellos said; of that lane alone
+	bench string // hash of the bench record that central has heard; of that lane alone
 
 	mu         sync.Mutex // guards what follows
 	faults     map[Lane]Fault
@@ -690,11 +691,15 @@ func (u *Uplink) hello(ctx context.Context) (rest, error) {
 		DeviceTime: wire.FormatTime(asked), DiskFree: free, Faults: faults,
 		Stopped: stop, Acked: signed, Trust: u.me().file.Trust, Run: u.run, Count: u.count, Tells: true}
 	u.asked(ctx, &message)
+	told := u.benched(&message)
 	var a wire.HelloAnswer
 	if err := u.client().post(ctx, wire.PathHello, message, &a); err != nil {
 		return rest{}, err
 	}
 	u.heard()
+	if told != "" && a.Bench == told {
+		u.bench = told
+	}
 	u.measure(a.Time, asked, u.opt.Now())
 	if u.opt.Looks != nil && a.Sighted > 0 {
 		if err := u.opt.Looks.Sighted(ctx, a.Sighted); err != nil { // they are sent again
