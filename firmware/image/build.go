@@ -89,6 +89,22 @@ func (b Builder) Build(ctx context.Context, board Board, release Release, change
 	return built, nil
 }
 
+// Update makes only the slot and the bundle of one board.
+func (b Builder) Update(ctx context.Context, board Board, release Release, change Change) (Built, error) {
+	out := filepath.Join(b.Out, board.FileName()+"-"+release.Version)
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return Built{}, err
+	}
+	built := Built{Board: board.Name, Version: release.Version, Root: filepath.Join(out, "root.ext4")}
+	t := tree{dir: filepath.Join(out, "tree"), board: board, sh: b.shell(release)}
+	defer os.RemoveAll(t.dir)
+	if err := b.slot(ctx, t, release, change, built.Root); err != nil {
+		return Built{}, err
+	}
+	b.By = nil // there is no card to sign
+	return built, b.sign(ctx, board, release, &built)
+}
+
 func (b Builder) shell(release Release) shell {
 	epoch := strconv.FormatInt(release.Built.Unix(), 10)
 	return shell{log: b.Log, env: []string{"SOURCE_DATE_EPOCH=" + epoch, "E2FSPROGS_FAKE_TIME=" + epoch, "MTOOLS_SKIP_CHECK=1"}}
