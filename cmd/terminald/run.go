@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"grattoir/cmd/internal/cli"
+	"grattoir/cmd/internal/notify"
 	"grattoir/cmd/internal/pins"
 	"grattoir/cmd/internal/uptime"
 	"grattoir/configs"
@@ -34,7 +35,7 @@ import (
 // run is the daemon's life: open, recover, serve, stop in order.
 func run(ctx context.Context, path string, c configs.Terminal) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	return (&daemon{path: path, config: c, log: log, now: clock(), pins: pins.Machine(c)}).run(ctx)
+	return (&daemon{path: path, config: c, log: log, now: clock(), pins: pins.Machine(c), manager: notify.Find()}).run(ctx)
 }
 
 // run opens the parts, and closes them however it ends.
@@ -55,6 +56,8 @@ type daemon struct {
 	config configs.Terminal
 	log    *slog.Logger
 	now    func() time.Time
+
+	manager *notify.Manager // who started it, nil for nobody
 
 	pins    gpio.Finder
 	board   *board // nil where no pin is configured
@@ -230,12 +233,16 @@ func (d *daemon) serve(ctx context.Context) error {
 	d.startScans(scans, &scanning)
 	d.log.Info("ready", "terminal", d.config.Name, "page", servers[0].url, "socket", d.config.Socket, "blocks", len(d.blocks.list()))
 
+	logError(d.log, "ready", d.manager.Ready())
+	working.start("sign of life", func() error { d.manager.Feed(work, d.alive, d.log); return nil })
+
 	select {
 	case <-ctx.Done():
 		d.log.Info("stopping")
 	case err = <-failed:
 		d.log.Error("stopping: a part has failed", "err", err)
 	}
+	logError(d.log, "stopping", d.manager.Stopping())
 	stopScans()
 	scanning.Wait()
 	d.page.Close() // its open streams would outlive their listener
@@ -246,6 +253,23 @@ func (d *daemon) serve(ctx context.Context) error {
 	stopWork()
 	working.Wait()
 	return err
+}
+
+// alive is what a sign of life says: the counter and the ledger answer. Devices, blocks and
+// the network may be as they are, since a new start would mend none of them.
+func (d *daemon) alive(ctx context.Context) error {
+	done := make(chan error, 1)
+	go func() {
+		d.counter.State()
+		_, err := d.book.FeedCursor(ctx)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("the counter or the ledger has not answered: %w", ctx.Err())
+	}
 }
 
 // startWork starts what serves until the slip in hand is out.
