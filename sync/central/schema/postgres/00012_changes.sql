@@ -9,4 +9,4 @@ CREATE TABLE IF NOT EXISTS terminal_changes(
   PRIMARY KEY(terminal, at)
 );
 
-INSERT INTO terminal_changes(terminal, at, program, snapshot) SELECT name, contact, program, snapshot FROM terminals WHERE contact <> '' AND program <> '' ON CONFLICT DO NOTHING;
+INSERT INTO terminal_changes(terminal, at, program, snapshot) SELECT name, contact, program, snapshot FROM terminals WHERE contact <> '' AND program <> '' ON CONFLICT(terminal, at) DO NOTHING;
