@@ -45,7 +45,7 @@ func TestBuiltProgramsAgreeWhateverTheLineDoes(t *testing.T) {
 	var group sync.WaitGroup // not t.Parallel, which runs as many as there are processors
 	for n := range int64(pairs) {
 		group.Go(func() {
-			t.Run(fmt.Sprintf("pair=%d", n), func(t *testing.T) { onLine(t, n, 6_000, 4_000, func(int64) int64 { return pairs }) })
+			t.Run(fmt.Sprintf("pair=%d", n), func(t *testing.T) { onLine(t, n, 30_000, 20_000, func(int64) int64 { return pairs }) })
 		})
 	}
 	group.Wait()
