@@ -47,7 +47,7 @@ func aboutPayouts() About {
 		By: []string{"day", "game", "block", "shop", "terminal"}, many: true,
 		What: Text{"Les paiements acceptés, ceux qui ont été repris depuis, et à part les paiements en conflit, par jour, jeu, bloc, point de vente ou terminal.",
 			"Accepted claims, those of them that were taken back since, and conflicts apart, by day, game, block, shop or terminal."},
-		columns: func(f Filter) []Column { return payoutColumns(f.payoutsBy()) }, read: (*Report).readPayouts}
+		columns: func(f Filter) []Column { return payoutColumns(f.payoutsBy()) }, read: (*Report).readPayouts, coarse: "game"}
 }
 
 // payoutsBy is the filter with what the rows are told apart by where it names nothing.
