@@ -222,7 +222,7 @@ func (c *conditions) ofDays(f Filter, column string) {
 
 // add takes a row, whose values stand in the order of the columns.
 func (r *Report) add(values ...Value) error {
-	if r.count++; r.sections == nil || !r.cut {
+	if r.count++; !r.totalled {
 		r.tally(values)
 	}
 	if r.sink != nil {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -116,6 +117,11 @@ func (r *Report) readPayouts(ctx context.Context, tx *sql.Tx) (err error) {
 		return err
 	}
 	source := g.source()
+	if r.page > 0 && source != "" {
+		if err := g.totalFirst(ctx, tx, r); err != nil {
+			return err
+		}
+	}
 	if source == "claims" {
 		if err := g.readUntimed(ctx, tx); err != nil {
 			return err
@@ -138,6 +144,9 @@ func (r *Report) readPayouts(ctx context.Context, tx *sql.Tx) (err error) {
 	}
 	if err == nil {
 		err = g.flush(r, nil)
+	}
+	if r.cut = errors.Is(err, errEnough); r.cut {
+		err = nil
 	}
 	if err != nil {
 		return err

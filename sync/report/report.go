@@ -103,6 +103,7 @@ type Report struct {
 	count    int                       // rows added
 	sections map[[2]string][]columnSum // their totals, by currency and demonstration
 	page     int                       // rows that are wanted; 0 for all
+	totalled bool                      // the totals hold all rows, also those that were not read
 	cut      bool                      // there may be more rows than count says
 }
 

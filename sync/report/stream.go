@@ -165,6 +165,8 @@ func First(ctx context.Context, db *sql.DB, name string, f Filter, now time.Time
 		r.sink = func(row []Value) error {
 			if len(r.Rows) < rows {
 				r.Rows = append(r.Rows, row)
+			} else if r.totalled {
+				return errEnough
 			}
 			return nil
 		}
@@ -319,7 +321,9 @@ func (r *Report) withoutRows() (before, after string, err error) {
 }
 
 func (e *jsonEncoder) begin(r *Report) error {
-	before, _, err := r.withoutRows()
+	head := *r
+	head.Totals = nil // they come after the rows
+	before, _, err := head.withoutRows()
 	if err != nil {
 		return err
 	}
