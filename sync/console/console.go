@@ -9,13 +9,13 @@
 package console
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -35,7 +35,9 @@ var files embed.FS
 const (
 	staleAfter = time.Minute      // a page older than this says so
 	readWithin = 30 * time.Second // time for the reports of one request
-	pageRows   = 500              // rows of a table on the page; JSON and CSV have all
+	// exportWithin is that of an export, which goes on as fast as its reader takes it.
+	exportWithin = 10 * time.Minute
+	pageRows     = 500 // rows of a table on the page; JSON and CSV have all
 )
 
 // Options make a console. Central is needed.
@@ -176,14 +178,12 @@ func address(path, query string) string { return (&url.URL{Path: path, RawQuery:
 // names are the reports, in the order of the page.
 func names() []string { return []string{"sync", "payouts"} }
 
-// read makes a report by name.
-func (c *console) read(ctx context.Context, name string, q query, now time.Time) (report.Report, error) {
+// read makes a page of a report by name, and tells how many rows there are, -1 where that
+// is not counted.
+func (c *console) read(ctx context.Context, name string, q query, now time.Time) (report.Report, int, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
-	if name == "sync" {
-		return report.Sync(ctx, c.db, q.of(name), now)
-	}
-	return report.Payouts(ctx, c.db, q.of(name), now)
+	return report.First(ctx, c.db, name, q.of(name), now, pageRows)
 }
 
 // status is the HTTP status of a report that could not be made.
@@ -225,13 +225,13 @@ func (c *console) show(w http.ResponseWriter, r *http.Request) {
 		v.Problem = c.explain(r, err)
 	} else {
 		for _, name := range names() {
-			made, err := c.read(r.Context(), name, q, now)
+			made, all, err := c.read(r.Context(), name, q, now)
 			if err != nil {
 				code = max(code, status(err))
 				v.Sections = append(v.Sections, section{Name: name, Title: v.W.Titles[name], Problem: c.explain(r, err)})
 				continue
 			}
-			v.add(made, q)
+			v.add(made, all, q)
 		}
 	}
 	c.render(w, r, code, "console.html", v)
@@ -249,31 +249,57 @@ func (c *console) export(w http.ResponseWriter, r *http.Request) {
 	if err == nil && name == "sync" && (q.filter.Game != "" || !q.filter.From.IsZero() || !q.filter.To.IsZero()) {
 		err = fmt.Errorf("%w: the sync report can be filtered by terminal only", report.ErrFilter)
 	}
-	now := c.opt.Now()
-	var made report.Report
-	if err == nil {
-		made, err = c.read(r.Context(), name, q, now)
-	}
 	if err != nil {
 		http.Error(w, c.explain(r, err), status(err))
 		return
 	}
-	c.give(w, r, made, format, encode(q.of(name), money.French))
+	now := c.opt.Now()
+	c.give(w, r, name, format, encode(q.of(name), money.French), func(ctx context.Context, to io.Writer) error {
+		_, _, err := report.Stream(ctx, c.db, name, q.of(name), now, to, format, money.English)
+		return err
+	})
 }
 
-// give answers with a report as a file, once the audit has its filter.
-func (c *console) give(w http.ResponseWriter, r *http.Request, made report.Report, format report.Format, filter string) {
-	var text bytes.Buffer
-	if err := made.Write(&text, format); err != nil {
-		http.Error(w, c.explain(r, err), status(err))
+// give answers with a report as a file, once the audit has its filter. What was read goes to
+// the reader while the rest is read; where that fails the connection is cut, so that nobody
+// takes a part for the whole.
+func (c *console) give(w http.ResponseWriter, r *http.Request, name string, format report.Format, filter string, write func(context.Context, io.Writer) error) {
+	if r.Method == http.MethodGet && !c.note(w, r, "export", fmt.Sprintf("report %s, %s, filter %q", name, format, filter)) {
 		return
 	}
-	if r.Method == http.MethodGet && !c.note(w, r, "export", fmt.Sprintf("report %s, %s, %d rows, filter %q", made.Name, format, len(made.Rows), filter)) {
-		return
-	}
+	ctx, cancel := context.WithTimeout(r.Context(), exportWithin)
+	defer cancel()
 	w.Header().Set("Content-Type", map[report.Format]string{report.JSON: "application/json", report.CSV: "text/csv; charset=utf-8; header=present"}[format])
 	if format == report.CSV {
-		w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=\"grattoir-%s-%s.csv\"", made.Name, made.Made.UTC().Format("20060102T150405Z")))
+		w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=\"grattoir-%s-%s.csv\"", name, c.opt.Now().UTC().Format("20060102T150405Z")))
 	}
-	_, _ = w.Write(text.Bytes()) // an error here is the reader's connection
+	out := &flushed{w: w}
+	err := write(ctx, out)
+	switch {
+	case err == nil || out.gone:
+	case out.begun:
+		c.opt.Log.Error("report not written whole", "path", r.URL.Path, "err", err)
+		panic(http.ErrAbortHandler)
+	default:
+		w.Header().Del("Content-Disposition")
+		http.Error(w, c.explain(r, err), status(err))
+	}
+}
+
+// flushed sends on at once what is written.
+type flushed struct {
+	w           http.ResponseWriter
+	begun, gone bool
+}
+
+func (f *flushed) Write(p []byte) (int, error) {
+	f.begun = true
+	n, err := f.w.Write(p)
+	if err == nil {
+		if err = http.NewResponseController(f.w).Flush(); errors.Is(err, http.ErrNotSupported) {
+			err = nil
+		}
+	}
+	f.gone = f.gone || err != nil
+	return n, err
 }

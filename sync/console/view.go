@@ -20,6 +20,7 @@ type words struct {
 	Menu                                         string
 	All, Total, NoRows, Problem                  string
 	More                                         string // with two numbers: shown, all
+	Some                                         string // with one: shown
 	Titles                                       map[string]string
 	Values                                       map[string]string // texts of the columns state and demonstration
 }
@@ -33,6 +34,7 @@ func wordsIn(lang money.Language) words {
 			First: "There is no user yet. On central's machine, make the first one:", Roles: "The roles are:",
 			Terminal: "Terminal", Game: "Game", From: "From (day)", To: "To (day)", Apply: "Filter", Clear: "All", Other: "Français", OtherLang: "fr",
 			All: "terminals in all", Total: "Total", NoRows: "Nothing to show.", Problem: "This could not be shown", More: "The first %d of %d rows; JSON and CSV have all of them. Totals are over all rows.",
+			Some:   "The first %d rows; JSON and CSV have all of them. Totals are over all rows.",
 			Titles: map[string]string{"sync": "Synchronisation of the terminals", "payouts": "Payouts"},
 			Values: map[string]string{report.StateMissing: "missing", report.StateLate: "late", report.StateNeverSeen: "never seen", report.StateSuspended: "suspended",
 				report.StateInContact: "in contact", "yes": "DEMONSTRATION", "no": "no"}}
@@ -44,6 +46,7 @@ func wordsIn(lang money.Language) words {
 		First: "Il n'y a encore aucun utilisateur. Sur la machine centrale, créez le premier :", Roles: "Les rôles sont :",
 		Terminal: "Terminal", Game: "Jeu", From: "Du (jour)", To: "Au (jour)", Apply: "Filtrer", Clear: "Tout", Other: "English", OtherLang: "en",
 		All: "terminaux en tout", Total: "Total", NoRows: "Rien à montrer.", Problem: "Ceci n'a pas pu être montré", More: "Les %d premières lignes sur %d ; JSON et CSV les ont toutes. Les totaux portent sur toutes les lignes.",
+		Some:   "Les %d premières lignes ; JSON et CSV les ont toutes. Les totaux portent sur toutes les lignes.",
 		Titles: map[string]string{"sync": "Synchronisation des terminaux", "payouts": "Paiements"},
 		Values: map[string]string{report.StateMissing: "absent", report.StateLate: "en retard", report.StateNeverSeen: "jamais vu", report.StateSuspended: "suspendu",
 			report.StateInContact: "en contact", "yes": "DÉMONSTRATION", "no": "non"}}
@@ -90,8 +93,8 @@ func (c *console) newView(r *http.Request, q query, now time.Time) *view {
 }
 
 // add puts a report on the page.
-func (v *view) add(r report.Report, q query) {
-	s := section{Name: r.Name, Title: r.Title.In(v.lang), All: len(r.Rows),
+func (v *view) add(r report.Report, all int, q query) {
+	s := section{Name: r.Name, Title: r.Title.In(v.lang), All: all,
 		JSON: address("/report/"+r.Name+".json", encode(q.of(r.Name), money.French)), CSV: address("/report/"+r.Name+".csv", encode(q.of(r.Name), money.French))}
 	for _, p := range r.Parts {
 		s.Parts = append(s.Parts, part{p.Key, p.Title.In(v.lang), p.Count})
@@ -99,12 +102,13 @@ func (v *view) add(r report.Report, q query) {
 	for _, c := range r.Columns {
 		s.Heads = append(s.Heads, cell{c.Title.In(v.lang), class(c.Kind)})
 	}
-	rows := r.Rows
-	if len(rows) > pageRows {
-		rows = rows[:pageRows]
-		s.More = fmt.Sprintf(v.W.More, pageRows, len(r.Rows))
+	switch {
+	case all < 0:
+		s.More = fmt.Sprintf(v.W.Some, len(r.Rows))
+	case all > len(r.Rows):
+		s.More = fmt.Sprintf(v.W.More, len(r.Rows), all)
 	}
-	for _, row := range rows {
+	for _, row := range r.Rows {
 		s.Rows = append(s.Rows, v.cells(r, row))
 	}
 	for _, row := range r.Totals {
