@@ -344,7 +344,11 @@ func (r *Report) outages(ctx context.Context, tx *sql.Tx, places map[string]plac
 	err = each(ctx, tx, "SELECT name FROM terminals"+c.where("contact <> ''"), c.args, func(rows *sql.Rows) error {
 		var name string
 		err := rows.Scan(&name)
-		if o := (outage{terminal: name, code: codeSilent, began: places[name].contact}); err == nil && r.Made.Sub(o.began) >= ContactWithin {
+		o := outage{terminal: name, code: codeSilent}
+		if err == nil {
+			o.began, err = storedTime(places[name].contact)
+		}
+		if err == nil && r.Made.Sub(o.began) >= ContactWithin {
 			if from, to := r.within(o); to.After(from) {
 				list = append(list, o)
 			}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -47,7 +48,7 @@ func aboutPayouts() About {
 		By: []string{"day", "game", "block", "shop", "terminal"}, many: true,
 		What: Text{"Les paiements acceptés, ceux qui ont été repris depuis, et à part les paiements en conflit, par jour, jeu, bloc, point de vente ou terminal.",
 			"Accepted claims, those of them that were taken back since, and conflicts apart, by day, game, block, shop or terminal."},
-		columns: func(f Filter) []Column { return payoutColumns(f.payoutsBy()) }, read: (*Report).readPayouts}
+		columns: func(f Filter) []Column { return payoutColumns(f.payoutsBy()) }, read: (*Report).readPayouts, coarse: "game"}
 }
 
 // payoutsBy is the filter with what the rows are told apart by where it names nothing.
@@ -116,6 +117,11 @@ func (r *Report) readPayouts(ctx context.Context, tx *sql.Tx) (err error) {
 		return err
 	}
 	source := g.source()
+	if r.page > 0 && source != "" {
+		if err := g.totalFirst(ctx, tx, r); err != nil {
+			return err
+		}
+	}
 	if source == "claims" {
 		if err := g.readUntimed(ctx, tx); err != nil {
 			return err
@@ -138,6 +144,9 @@ func (r *Report) readPayouts(ctx context.Context, tx *sql.Tx) (err error) {
 	}
 	if err == nil {
 		err = g.flush(r, nil)
+	}
+	if r.cut = errors.Is(err, errEnough); r.cut {
+		err = nil
 	}
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package report
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -313,4 +314,46 @@ func sumDay(text string) Day {
 		return Day{}
 	}
 	return dayOf(t)
+}
+
+// totalFirst makes the totals of a page out of sums that tell little apart, so that no more
+// rows are read than the page shows. The conflicts, which are held already, are added one by
+// one: how many amounts are unknown depends on what the rows are about.
+func (g *gathering) totalFirst(ctx context.Context, tx *sql.Tx, r *Report) error {
+	coarse := *g
+	coarse.extra, coarse.filter.By = map[payoutKey]*payout{}, "game"
+	if coarse.source() == "claims" && g.filter.Game == "" && g.filter.Block == (validate.BlockID{}) {
+		coarse.filter.By = "terminal"
+	}
+	one := Report{Columns: payoutColumns(coarse.filter), sink: func([]Value) error { return nil }}
+	source := coarse.source()
+	if source == "claims" {
+		if err := errors.Join(coarse.readUntimed(ctx, tx), coarse.readTimed(ctx, tx)); err != nil {
+			return err
+		}
+	}
+	if err := coarse.readOrdered(ctx, tx, &one, source, Day{}); err != nil {
+		return err
+	}
+	if err := coarse.flush(&one, nil); err != nil {
+		return err
+	}
+	for k, p := range g.extra {
+		r.tally(g.row(k, *p))
+	}
+	for key, from := range one.sections {
+		if r.sections == nil {
+			r.sections = map[[2]string][]columnSum{}
+		}
+		if r.sections[key] == nil {
+			r.sections[key] = make([]columnSum, len(r.Columns))
+		}
+		for i, c := range r.Columns {
+			if k := one.column(c.Key); k >= 0 {
+				r.sections[key][i].add(Value{Kind: from[k].value.Kind, Known: true, Int: from[k].value.Int, Currency: from[k].value.Currency})
+			}
+		}
+	}
+	r.totalled = true
+	return nil
 }

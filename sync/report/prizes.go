@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math/big"
 	"slices"
@@ -432,6 +433,7 @@ func (r *Report) readTicketRuns(ctx context.Context, tx *sql.Tx, at func(string,
 	return nil
 }
 
+// readInventory goes block by block, so that no more is held than one block's owners have.
 func (r *Report) readInventory(ctx context.Context, tx *sql.Tx) error {
 	blocks, err := readBlocks(ctx, tx)
 	if err != nil {
@@ -441,24 +443,32 @@ func (r *Report) readInventory(ctx context.Context, tx *sql.Tx) error {
 	if err != nil {
 		return err
 	}
-	lines, err := r.readInventoryLines(ctx, tx, blocks, true)
+	all, err := r.readInventoryLines(ctx, tx, blocks, false)
 	if err != nil {
 		return err
 	}
-	if r.Filter.Terminal == "" && r.Filter.Shop == "" && r.Filter.Region == "" {
-		addPrinted(lines, chosenBlocks(blocks, r.Filter))
+	whole := r.Filter.Terminal == "" && r.Filter.Shop == "" && r.Filter.Region == ""
+	if whole {
+		for _, b := range chosenBlocks(blocks, r.Filter) {
+			addPrinted(all, b)
+		}
 	}
-	for _, k := range sortedKeys(lines, func(a, b inventoryKey) int {
-		return cmp.Or(compareBlocks(blocks[a.block], blocks[b.block]), cmp.Compare(places[a.terminal].shop, places[b.terminal].shop), cmp.Compare(a.terminal, b.terminal))
-	}) {
-		row := append(places[k.terminal].cells(k.terminal), blockOf(blocks, k.block)...)
-		l := lines[k]
-		for _, h := range []held{l.printed, l.delivered, l.active, l.settled, l.returned, l.stolen} {
-			row = append(row, intValue(h.packs), intValue(h.tickets))
+	keys := sortedKeys(all, func(a, b inventoryKey) int {
+		return cmp.Or(compareBlocks(blocks[a.block], blocks[b.block]), slices.Compare(a.block[:], b.block[:]))
+	})
+	if r.page > 0 { // the totals first: of the rows no more are read than are shown
+		for _, k := range keys {
+			r.tally(all[k].row(places, blocks, k))
 		}
-		if err := r.add(row...); err != nil {
-			return err
+		r.totalled = true
+	}
+	for _, k := range keys {
+		if err = r.addInventory(ctx, tx, blocks, places, k.block, whole); err != nil {
+			break
 		}
+	}
+	if r.cut = errors.Is(err, errEnough); err != nil && !r.cut {
+		return err
 	}
 	var sums []string
 	for _, c := range r.Columns {
@@ -470,27 +480,59 @@ func (r *Report) readInventory(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// addPrinted adds, to nobody's line, the packs of each block that have no row: those that
-// have not left the printer.
-func addPrinted(lines map[inventoryKey]*inventoryLine, blocks []block) {
-	for _, b := range blocks {
-		packs, tickets := (b.tickets+b.size-1)/b.size, b.tickets
-		for k, l := range lines {
-			if k.block != b.id {
-				continue
-			}
-			for _, h := range []held{l.printed, l.delivered, l.active, l.settled, l.returned, l.stolen} {
-				packs, tickets = packs-h.packs, tickets-h.tickets
-			}
+// addInventory adds the rows of one block.
+func (r *Report) addInventory(ctx context.Context, tx *sql.Tx, blocks map[validate.BlockID]block, places map[string]place, id validate.BlockID, whole bool) error {
+	one := Report{Filter: r.Filter}
+	one.Filter.Block = id
+	lines, err := one.readInventoryLines(ctx, tx, blocks, true)
+	if err != nil {
+		return err
+	}
+	if b, published := blocks[id]; whole && published {
+		addPrinted(lines, b)
+	}
+	for _, k := range sortedKeys(lines, func(a, b inventoryKey) int {
+		return cmp.Or(cmp.Compare(places[a.terminal].shop, places[b.terminal].shop), cmp.Compare(a.terminal, b.terminal))
+	}) {
+		if err := r.add(lines[k].row(places, blocks, k)...); err != nil {
+			return err
 		}
-		k := inventoryKey{block: b.id}
-		if packs == 0 {
+	}
+	return nil
+}
+
+// all are a line's packs and tickets by their states.
+func (l *inventoryLine) all() []held {
+	return []held{l.printed, l.delivered, l.active, l.settled, l.returned, l.stolen}
+}
+
+func (l *inventoryLine) row(places map[string]place, blocks map[validate.BlockID]block, k inventoryKey) []Value {
+	row := append(places[k.terminal].cells(k.terminal), blockOf(blocks, k.block)...)
+	for _, h := range l.all() {
+		row = append(row, intValue(h.packs), intValue(h.tickets))
+	}
+	return row
+}
+
+// addPrinted adds, to nobody's line, the packs of a block that have no row: those that have
+// not left the printer. The lines are all of the block.
+func addPrinted(lines map[inventoryKey]*inventoryLine, b block) {
+	packs, tickets := (b.tickets+b.size-1)/b.size, b.tickets
+	for k, l := range lines {
+		if k.block != b.id {
 			continue
 		}
-		if lines[k] == nil {
-			lines[k] = &inventoryLine{}
+		for _, h := range l.all() {
+			packs, tickets = packs-h.packs, tickets-h.tickets
 		}
-		lines[k].printed.packs += packs
-		lines[k].printed.tickets += tickets
 	}
+	k := inventoryKey{block: b.id}
+	if packs == 0 {
+		return
+	}
+	if lines[k] == nil {
+		lines[k] = &inventoryLine{}
+	}
+	lines[k].printed.packs += packs
+	lines[k].printed.tickets += tickets
 }

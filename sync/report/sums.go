@@ -12,8 +12,23 @@ import (
 // which central report audit and the tests hold against each other. The sums' days and
 // months are Paris's.
 
-// span is a stretch of the keys of a table of sums: "" for no first one.
-type span struct{ table, from, to string }
+// span is a stretch of the keys of a table of sums: "" for no first one. Minus is taken off.
+type span struct {
+	table, from, to string
+	minus           bool
+}
+
+// rest is a month up to a day of it, whichever way reads less: its days, or the whole month
+// without the days that are left.
+func rest(d Day) []span {
+	month, next := Day{d.Year, d.Month, 1}, dayOf(time.Date(d.Year, d.Month+1, 1, 0, 0, 0, 0, time.UTC))
+	if d.Day <= 16 {
+		return []span{{table: "terminal_sums", from: month.String(), to: d.String()}}
+	}
+	return []span{{table: "month_sums", from: monthOf(d), to: monthOf(next)}, {table: "terminal_sums", from: d.String(), to: next.String(), minus: true}}
+}
+
+func monthOf(d Day) string { return d.String()[:len("2006-01")] }
 
 // spans cuts a segment into whole months and days in Paris, and what is left at its ends.
 func (g segment) spans() (whole []span, ends []segment) {
@@ -26,10 +41,8 @@ func (g segment) spans() (whole []span, ends []segment) {
 	if midnight := wire.FormatTime(last.begin(paris, 0)); midnight != g.to {
 		ends = append(ends, segment{from: max(midnight, g.from), to: g.to})
 	}
-	month := func(d Day) string { return d.String()[:len("2006-01")] }
-	begin := Day{last.Year, last.Month, 1}
 	if g.from == "" {
-		return append(whole, span{"month_sums", "", month(last)}, span{"terminal_sums", begin.String(), last.String()}), ends
+		return append(rest(last), span{table: "month_sums", to: monthOf(last)}), ends
 	}
 	from, err := wire.ParseTime(g.from)
 	if err != nil {
@@ -47,13 +60,13 @@ func (g segment) spans() (whole []span, ends []segment) {
 	if !first.before(last) {
 		return nil, ends
 	}
-	if month(first) == month(last) {
-		return append(whole, span{"terminal_sums", first.String(), last.String()}), ends
+	if monthOf(first) == monthOf(last) {
+		return []span{{table: "terminal_sums", from: first.String(), to: last.String()}}, ends
 	}
-	if first.Day > 1 {
-		next := dayOf(time.Date(first.Year, first.Month+1, 1, 0, 0, 0, 0, time.UTC))
-		whole = append(whole, span{"terminal_sums", first.String(), next.String()})
-		first = next
+	whole = append(rest(last), span{table: "month_sums", from: monthOf(first), to: monthOf(last)})
+	for _, x := range rest(first) { // what of its month lies before the first day
+		x.minus = !x.minus
+		whole = append(whole, x)
 	}
-	return append(whole, span{"month_sums", month(first), month(last)}, span{"terminal_sums", begin.String(), last.String()}), ends
+	return whole, ends
 }
