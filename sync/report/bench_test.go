@@ -222,9 +222,9 @@ func (x country) each(n int, into, values string) {
 // block is the id of the block whose number an expression gives.
 func (x country) block(number string) string {
 	if x.postgres {
-		return "decode(lpad(to_hex(" + number + "), 32, '0'), 'hex')"
+		return "decode(lpad(to_hex(" + number + " + 1), 32, '0'), 'hex')"
 	}
-	return "unhex(printf('%032x', " + number + "))"
+	return "unhex(printf('%032x', " + number + " + 1))"
 }
 
 // at is the time of row i of n: they come in their order, as claims do.
