@@ -297,7 +297,7 @@ func (v *terminalView) timeline(from time.Time) {
 	x := days(from, v.now, v.zone, 10)
 	y := axis{max: float64(len(rows) + 2)}
 	contact, data, program := "contact", v.T("données", "data"), v.T("programme", "program")
-	y.ticks = []tick{{-1, contact}, {-1, program}} // off the axis: they make room for the names
+	y.ticks = []tick{{-1, contact}, {-1, program + "  "}} // off the axis: they make room for the names
 	for _, code := range rows[1:] {
 		y.ticks = append(y.ticks, tick{-1, code})
 	}

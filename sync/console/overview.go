@@ -22,7 +22,6 @@ func (c *console) overviewPage() {
 }
 
 const (
-	refreshEvery   = 20 * time.Second // the overview asks for itself so often
 	signalsFor     = 10 * time.Minute // signals are counted no more often: they go over all claims
 	signalsPatient = 2 * time.Second  // a page waits no longer for them
 )
@@ -141,7 +140,7 @@ type overviewView struct {
 
 func (c *console) showOverview(w http.ResponseWriter, r *http.Request) {
 	v := overviewView{sheet: c.sheet(r, report.Text{FR: "Vue d'ensemble", EN: "Overview"})}
-	v.Refresh = refreshEvery.Milliseconds()
+	v.Refresh = (c.stale / 3).Milliseconds() // it misses two answers before it is out of date
 	ctx, cancel := context.WithTimeout(r.Context(), readWithin)
 	defer cancel()
 	_, err := onlyKeys(r.URL.RawQuery)

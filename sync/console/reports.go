@@ -12,9 +12,11 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"grattoir/sync/central"
 	"grattoir/sync/report"
 	"grattoir/validate/money"
 )
@@ -25,6 +27,7 @@ func (c *console) reportPages() {
 	c.page("GET /reports", everybody(), c.showReports)
 	c.page("GET /reports/{name}", everybody(), c.showReport)
 	c.page("GET /report/{file}", everybody(), c.exportReport)
+	c.page("GET /settlements/{file}", everybody(), c.exportSettlement)
 	c.menu("/reports", everybody(), report.Text{FR: "Rapports", EN: "Reports"})
 }
 
@@ -278,6 +281,9 @@ type reportView struct {
 	Plot        any // the chart's SVG, nil where there is none
 	PlotTitle   string
 	PlotNote    string
+	Rules       []report.SignalRule // of the signals' page
+	Closed      []closedPeriod      // of the settlement's page, the newest first
+	More        int                 // closed periods that are not shown
 }
 
 func (c *console) showReports(w http.ResponseWriter, r *http.Request) {
@@ -374,7 +380,63 @@ func (c *console) fillReport(ctx context.Context, v *reportView) error {
 	}
 	v.heads(made)
 	v.exports()
+	switch q.about.Name {
+	case "signals":
+		v.Rules = report.SignalRules()
+	case "settlement":
+		if err := c.fillClosed(ctx, v); err != nil {
+			return err
+		}
+	}
 	return c.plotReport(ctx, v, made, all == len(made.Rows))
+}
+
+// closedPeriod is a settlement that never changes again.
+type closedPeriod struct {
+	central.Settlement
+	Archive string // address
+}
+
+// closedShown is how many closed periods the page has: two years of months.
+const closedShown = 24
+
+func (c *console) fillClosed(ctx context.Context, v *reportView) error {
+	list, err := c.opt.Central.Settlements(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range list[:min(len(list), closedShown)] {
+		v.Closed = append(v.Closed, closedPeriod{s, fmt.Sprintf("/settlements/%d.settlement", s.Number)})
+	}
+	v.More = len(list) - len(v.Closed)
+	return nil
+}
+
+// exportSettlement gives the archive of a closed period, which central settlement verify
+// proves anywhere. It is held against central's signature before it leaves.
+func (c *console) exportSettlement(w http.ResponseWriter, r *http.Request) {
+	text, _, ok := strings.Cut(r.PathValue("file"), ".settlement")
+	number, err := strconv.ParseInt(text, 10, 64)
+	if !ok || err != nil || number < 1 {
+		http.Error(w, c.told(r, report.Wrongf("il faut un numéro, comme 3.settlement", "want a number, like 3.settlement")), http.StatusNotFound)
+		return
+	}
+	s, err := c.opt.Central.Settlement(r.Context(), number)
+	var archive string
+	if err == nil {
+		archive = report.Archive(s.Note, s.Lines)
+		_, _, err = report.OpenArchive([]byte(archive), c.opt.Central.PublicKey())
+	}
+	if err != nil {
+		http.Error(w, c.told(r, err), statusOf(err))
+		return
+	}
+	if r.Method == http.MethodGet && !c.note(w, r, "export", fmt.Sprintf("settlement %d, %v to %v", s.Number, s.First, s.Last)) {
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=\"grattoir-%d.settlement\"", s.Number))
+	_, _ = io.WriteString(w, archive) // an error here is the reader's connection
 }
 
 // heads are the columns; each leads to the rows in its order, and again to the other way round.

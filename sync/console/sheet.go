@@ -33,6 +33,9 @@ func (c *console) sheet(r *http.Request, title report.Text) sheet {
 	return s
 }
 
+// Language is the reader's, for texts that have both.
+func (s sheet) Language() money.Language { return s.lang }
+
 // T chooses between the languages of the house.
 func (s sheet) T(fr, en string) string { return report.Text{FR: fr, EN: en}.In(s.lang) }
 
