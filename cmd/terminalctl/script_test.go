@@ -51,7 +51,8 @@ func TestScripts(t *testing.T) {
 			return len(chips) > 0, err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "flip": flip, "status": status, "paid": paid, "till": till, "signed": signed, "hold": hold, "payT1": payT1, "noted": noted, "cutaudit": cutAudit,
-			"counter": openCounter, "enrolled": enrolled, "answers": answers, "device": device, "locked": locked, "files": files, "image": image},
+			"counter": openCounter, "enrolled": enrolled, "answers": answers, "device": device, "locked": locked, "files": files, "image": image,
+			"centre": centre, "trusts": trusts, "hostname": hostname, "benched": benched, "mode": mode, "edit": edit},
 	})
 }
 
