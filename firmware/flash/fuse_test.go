@@ -195,3 +195,47 @@ func TestFaultsOfACardBehindARealBlockDeviceAreNamed(t *testing.T) {
 		})
 	}
 }
+
+// TestMountedCardIsUnmountedWhenThatIsWished, for real: a file system on a loop device. The
+// mounts that are looked at are this machine's own.
+func TestMountedCardIsUnmountedWhenThatIsWished(t *testing.T) {
+	const size = 13 * unit
+	node, number := loopDevice(t, size)
+	if out, err := exec.Command("mke2fs", "-q", "-t", "ext4", node).CombinedOutput(); err != nil {
+		t.Skipf("SKIPPED: needs mke2fs: %v %s", err, out)
+	}
+	at := t.TempDir()
+	if err := unix.Mount(node, at, "ext4", 0, ""); err != nil {
+		t.Skipf("SKIPPED: nothing can be mounted here: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(at, 0) }) // where it was not
+	s := tree(t, "proc/self/mountinfo -> /proc/self/mountinfo\n"+usbDevice(usb1, "LOOP")+
+		disk("sdb", number, usb1+"/h/6:0:0:0", fmt.Sprint(size/512), "1")+"dev/sdb -> "+node)
+	if _, err := s.Choose("LOOP", Wish{Write: true}); codeOf(err) != codeMounted {
+		t.Fatalf("a mounted card: %v", err)
+	}
+	busy, err := os.Create(filepath.Join(at, "open"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wish := Wish{Write: true, Unmount: true}
+	d, err := s.Choose("LOOP", wish)
+	if err != nil || len(d.Mounts) != 1 {
+		t.Fatalf("%+v %v", d, err)
+	}
+	if m, err := s.Open(d, wish); codeOf(err) != codeMounted {
+		t.Fatalf("a file is open on it: %v %v", m, err)
+	}
+	busy.Close()
+	m, err := s.Open(d, wish)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if mounts, err := os.ReadFile("/proc/self/mountinfo"); err != nil || strings.Contains(string(mounts), at) {
+		t.Errorf("it is still mounted: %v", err)
+	}
+	if r, err := Write(t.Context(), Job{Image: newWorld(t, 10).open(t), Medium: m, Card: d.Card()}); err != nil || r.Verified == 0 {
+		t.Errorf("%+v %v", r, err)
+	}
+}
