@@ -356,6 +356,8 @@ func (n wanted) belongs(s *provision.Sheet) error {
 		return fmt.Errorf("--enrol %s: %w", n.enrol, err)
 	case f.Terminal != s.Terminal:
 		return fmt.Errorf("--enrol %s: it is of %.64q, not of %.64q", n.enrol, f.Terminal, s.Terminal)
+	case len(f.SealKeys) == 0:
+		return fmt.Errorf("--enrol %s: central trusted no key that signs blocks when it made it, so the terminal would not start: central block publish --trust, then a new enrol-file", n.enrol)
 	case time.Now().After(f.Expires):
 		return fmt.Errorf("--enrol %s: its code ended on %s: make a new one with central terminal enrol-file", n.enrol, f.Expires.UTC().Format(time.DateOnly))
 	}
@@ -393,7 +395,7 @@ func (n wanted) config(s provision.Sheet) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	c.Name, c.Language, c.Data, c.Socket = n.name, n.language, "/var/lib/grattoir", defaultSocket
+	c.Name, c.Language = n.name, n.language
 	c.Shop.Name, c.Shop.Address = n.shopName, s.Shop.Address
 	c.Scanner.Path, c.Scanner.Control, c.Scanner.Baud = n.scannerPath, n.scannerControl, n.scannerBaud
 	c.Printer.Path, c.Printer.Profile, c.Printer.Baud = n.printerPath, n.printerProfile, n.printerBaud

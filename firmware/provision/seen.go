@@ -90,7 +90,6 @@ func Meanings() []Meaning {
 		{CheckEnrolled, "enrolment", "central has certified the terminal's key; or waits for its first contact where no network was given"},
 		{CheckWiped, "secrets", "the provisioning file is gone from the card, and files with keys can be read by their owner alone"},
 		{CheckTrial, "self-test", "the self-test's steps, T1 to T5"},
-		{CheckProgram, "program", "the version of the program and of the system that leave the bench"},
 	}
 }
 
