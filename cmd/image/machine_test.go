@@ -89,6 +89,9 @@ func tail(path string) string {
 // control gives QEMU a command, as pulling a plug.
 func (m *machine) control(name string, arguments map[string]any) {
 	m.t.Helper()
+	if arguments == nil {
+		arguments = map[string]any{}
+	}
 	if err := json.NewEncoder(m.qmp).Encode(map[string]any{"execute": name, "arguments": arguments}); err != nil {
 		m.t.Fatal(err)
 	}
