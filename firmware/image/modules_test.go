@@ -83,3 +83,16 @@ func TestInitLoadsEachModuleAfterWhatItNeeds(t *testing.T) {
 		}
 	}
 }
+
+// TestASlotThatLostAModuleIsNotBuilt: depmod itself says nothing.
+func TestASlotThatLostAModuleIsNotBuilt(t *testing.T) {
+	whole := testModules(t, testDep)
+	slot := testModules(t, "kernel/drivers/md/dm-mod.ko: kernel/drivers/dax/dax.ko\nkernel/drivers/dax/dax.ko:\n")
+	if err := slot.lacks(whole); err != nil {
+		t.Error(err)
+	}
+	slot = testModules(t, "kernel/drivers/md/dm-mod.ko:\n")
+	if err := slot.lacks(whole); err == nil || !strings.Contains(err.Error(), "dm-mod") {
+		t.Errorf("dax is gone: %v", err)
+	}
+}
