@@ -52,7 +52,7 @@ func TestImageSellsUpdatesAndRollsBack(t *testing.T) {
 	t.Cleanup(func() { m.printer.Close() })
 	m.technicianKey()
 	m.start(b.stick)
-	boot := m.running(4*time.Minute, "1.0.0", "")
+	boot := m.running(8*time.Minute, "1.0.0", "")
 
 	m.unprovisioned()
 	m.provision(b)
@@ -228,14 +228,14 @@ func (m *machine) refuses(b bench) {
 // updates installs the good bundle and starts into it.
 func (m *machine) updates(b bench, boot string) string {
 	m.t.Helper()
-	if out, err := m.ssh(4*time.Minute, nil, mounted+"rauc install /run/stick/"+b.good); err != nil {
+	if out, err := m.ssh(10*time.Minute, nil, mounted+"rauc install /run/stick/"+b.good); err != nil {
 		m.t.Fatalf("the good bundle: %v\n%s", err, out)
 	}
 	if s := m.state(); s.Order[0] != "B" || s.Left["B"] != 1 {
 		m.t.Errorf("after the install the boot state is %+v: want one try of B first", s)
 	}
 	m.restart()
-	boot = m.running(4*time.Minute, "2.0.0", boot)
+	boot = m.running(8*time.Minute, "2.0.0", boot)
 	if s := m.state(); s.Order[0] != "B" || s.Left["B"] != image.Attempts {
 		m.t.Errorf("marked good, the boot state is %+v", s)
 	}
@@ -246,11 +246,11 @@ func (m *machine) updates(b bench, boot string) string {
 // again, with nobody's help.
 func (m *machine) rollsBack(b bench, boot string) {
 	m.t.Helper()
-	if out, err := m.ssh(4*time.Minute, nil, mounted+"rauc install /run/stick/"+b.bad); err != nil {
+	if out, err := m.ssh(10*time.Minute, nil, mounted+"rauc install /run/stick/"+b.bad); err != nil {
 		m.t.Fatalf("the bad bundle: %v\n%s", err, out)
 	}
 	m.restart()
-	m.running(8*time.Minute, "2.0.0", boot)
+	m.running(12*time.Minute, "2.0.0", boot)
 	if s := m.state(); s.Left["A"] != 0 || s.Left["B"] != image.Attempts {
 		m.t.Errorf("after the fall-back the boot state is %+v: want no try left of A", s)
 	}

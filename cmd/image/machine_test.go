@@ -74,7 +74,7 @@ func (m *machine) start(stick string) {
 		return err == nil
 	})
 	m.answers = json.NewDecoder(m.qmp)
-	m.answer() // its greeting
+	m.answer(30 * time.Second) // its greeting
 	m.control("qmp_capabilities", nil)
 }
 
@@ -96,7 +96,7 @@ func (m *machine) control(name string, arguments map[string]any) {
 		m.t.Fatal(err)
 	}
 	for {
-		got := m.answer()
+		got := m.answer(30 * time.Second)
 		if got["error"] != nil {
 			m.t.Fatalf("qemu: %s: %v", name, got["error"])
 		}
@@ -107,10 +107,10 @@ func (m *machine) control(name string, arguments map[string]any) {
 }
 
 // answer is the next thing that QEMU says, events among them.
-func (m *machine) answer() map[string]any {
+func (m *machine) answer(most time.Duration) map[string]any {
 	m.t.Helper()
 	var got map[string]any
-	if err := errors.Join(m.qmp.SetReadDeadline(time.Now().Add(30*time.Second)), m.answers.Decode(&got)); err != nil {
+	if err := errors.Join(m.qmp.SetReadDeadline(time.Now().Add(most)), m.answers.Decode(&got)); err != nil {
 		m.t.Fatalf("qemu: %v", err)
 	}
 	return got
@@ -119,7 +119,7 @@ func (m *machine) answer() map[string]any {
 // event waits until QEMU reports one.
 func (m *machine) event(name string) {
 	m.t.Helper()
-	for m.answer()["event"] != name {
+	for m.answer(4 * time.Minute)["event"] != name {
 	}
 }
 

@@ -170,25 +170,28 @@ func TestHealthMarksOnlyAGoodStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const up = `printf 'MainPID=42\nNRestarts=1\nActiveState=active\n'`
 	for _, c := range []struct {
-		what              string
-		config            bool
-		active, pid, ctl  string
-		marked, wantFails bool
+		what        string
+		config      bool
+		shown       string // by systemctl
+		answer      string // of terminalctl
+		marked, bad bool
 	}{
-		{"nobody's terminal", false, "exit 3", "echo 0", "exit 1", true, false},
-		{"up and answering", true, "exit 0", "echo 42", "exit 0", true, false},
-		{"up, and the paper is out", true, "exit 0", "echo 42", "exit 3", true, false},
-		{"not up", true, "exit 3", "echo 0", "exit 1", false, true},
-		{"up, and started again and again", true, "exit 0", `n=$(cat "$0.n" 2>/dev/null || echo 0); echo $((n + 1)) | tee "$0.n"`, "exit 0", false, true},
-		{"up, and it does not answer", true, "exit 0", "echo 42", "exit 1", false, true},
+		{"nobody's terminal", false, "echo ActiveState=inactive", "exit 1", true, false},
+		{"up and answering", true, up, "exit 0", true, false},
+		{"up, and the paper is out", true, up, "exit 3", true, false},
+		{"not up", true, `printf 'MainPID=0\nNRestarts=0\nActiveState=inactive\n'`, "exit 0", false, true},
+		{"up, and another one each time", true, `n=$(cat "$0.n" 2>/dev/null || echo 0); echo $((n + 1)) > "$0.n"; printf "MainPID=$n\nNRestarts=2\nActiveState=active\n"`, "exit 0", false, true},
+		{"up after having ended five times", true, `printf 'MainPID=42\nNRestarts=5\nActiveState=active\n'`, "exit 0", false, true},
+		{"up, and it does not answer", true, up, "exit 1", false, true},
 	} {
 		dir := t.TempDir()
 		config := filepath.Join(dir, "terminald.toml")
 		if c.config {
 			config = script
 		}
-		for name, body := range map[string]string{"systemctl": `case "$*" in *is-active*) ` + c.active + ` ;; *) ` + c.pid + ` ;; esac`, "terminalctl": c.ctl,
+		for name, body := range map[string]string{"systemctl": c.shown, "terminalctl": c.answer,
 			"timeout": `shift; exec "$@"`, "sleep": "exit 0", "rauc": `echo "$@" > "$0.said"`} {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil {
 				t.Fatal(err)
@@ -198,8 +201,8 @@ func TestHealthMarksOnlyAGoodStart(t *testing.T) {
 		cmd.Env = []string{"PATH=" + dir + ":/usr/bin:/bin", "HOLD=3", "CONFIG=" + config, "TRIES=8"}
 		out, err := cmd.CombinedOutput()
 		said, _ := os.ReadFile(filepath.Join(dir, "rauc.said"))
-		if marked := string(said) == "status mark-good\n"; marked != c.marked || (err != nil) != c.wantFails {
-			t.Errorf("%s: marked good %v, status %v: want %v, a failure %v\n%s", c.what, marked, err, c.marked, c.wantFails, out)
+		if marked := string(said) == "status mark-good\n"; marked != c.marked || (err != nil) != c.bad {
+			t.Errorf("%s: marked good %v, status %v: want %v, a failure %v\n%s", c.what, marked, err, c.marked, c.bad, out)
 		}
 	}
 }
