@@ -60,6 +60,10 @@ func (m *machine) start(stick string) {
 	m.done = make(chan error, 1)
 	go func() { m.done <- errors.Join(m.qemu.Wait(), out.Close()) }()
 	m.t.Cleanup(func() {
+		if m.t.Failed() {
+			out, err := m.ssh(time.Minute, nil, "ls -l /dev/grattoir; terminalctl status --json; rauc status; journalctl -b -n 80 --no-pager")
+			m.t.Logf("the terminal, at the end: %s\n%v", out, err)
+		}
 		if m.qmp != nil {
 			m.qmp.Close()
 		}
