@@ -60,6 +60,10 @@ func (m *machine) start(stick string) {
 	m.done = make(chan error, 1)
 	go func() { m.done <- errors.Join(m.qemu.Wait(), out.Close()) }()
 	m.t.Cleanup(func() {
+		if m.t.Failed() {
+			out, err := m.ssh(time.Minute, nil, "ls -l /dev/grattoir; terminalctl status --json; rauc status; journalctl -b -n 80 --no-pager")
+			m.t.Logf("the terminal, at the end: %s\n%v", out, err)
+		}
 		if m.qmp != nil {
 			m.qmp.Close()
 		}
@@ -74,7 +78,7 @@ func (m *machine) start(stick string) {
 		return err == nil
 	})
 	m.answers = json.NewDecoder(m.qmp)
-	m.answer() // its greeting
+	m.answer(30 * time.Second) // its greeting
 	m.control("qmp_capabilities", nil)
 }
 
@@ -89,11 +93,14 @@ func tail(path string) string {
 // control gives QEMU a command, as pulling a plug.
 func (m *machine) control(name string, arguments map[string]any) {
 	m.t.Helper()
+	if arguments == nil {
+		arguments = map[string]any{}
+	}
 	if err := json.NewEncoder(m.qmp).Encode(map[string]any{"execute": name, "arguments": arguments}); err != nil {
 		m.t.Fatal(err)
 	}
 	for {
-		got := m.answer()
+		got := m.answer(30 * time.Second)
 		if got["error"] != nil {
 			m.t.Fatalf("qemu: %s: %v", name, got["error"])
 		}
@@ -104,10 +111,10 @@ func (m *machine) control(name string, arguments map[string]any) {
 }
 
 // answer is the next thing that QEMU says, events among them.
-func (m *machine) answer() map[string]any {
+func (m *machine) answer(most time.Duration) map[string]any {
 	m.t.Helper()
 	var got map[string]any
-	if err := errors.Join(m.qmp.SetReadDeadline(time.Now().Add(30*time.Second)), m.answers.Decode(&got)); err != nil {
+	if err := errors.Join(m.qmp.SetReadDeadline(time.Now().Add(most)), m.answers.Decode(&got)); err != nil {
 		m.t.Fatalf("qemu: %v", err)
 	}
 	return got
@@ -116,7 +123,7 @@ func (m *machine) answer() map[string]any {
 // event waits until QEMU reports one.
 func (m *machine) event(name string) {
 	m.t.Helper()
-	for m.answer()["event"] != name {
+	for m.answer(4 * time.Minute)["event"] != name {
 	}
 }
 

@@ -159,3 +159,14 @@ func (m Modules) Order(names []string) ([]string, error) {
 	}
 	return list, nil
 }
+
+// lacks holds what depmod found in a slot against the whole kernel: a module that needs
+// fewer others than before has lost one.
+func (m Modules) lacks(whole Modules) error {
+	for file, needs := range m.needs {
+		if len(needs) != len(whole.needs[file]) {
+			return fmt.Errorf("kernel module %s: of %v only %v came into the slot", file, whole.needs[file], needs)
+		}
+	}
+	return nil
+}

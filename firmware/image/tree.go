@@ -114,15 +114,8 @@ func (t tree) own(source string, root []byte, provisioning []string) error {
 	if err := t.overlay(filepath.Join(files, "files")); err != nil {
 		return err
 	}
-	kiosk := map[string]string{"grattoir-kiosk": "usr/lib/grattoir", "grattoir-kiosk.service": "usr/lib/systemd/system",
-		"grattoir-kiosk-restart.service": "usr/lib/systemd/system", "grattoir-kiosk-restart.timer": "usr/lib/systemd/system"}
-	for name, folder := range kiosk {
-		if !t.board.Screen {
-			continue
-		}
-		if err := t.install(filepath.Join(files, "kiosk", name), folder+"/"+name); err != nil {
-			return err
-		}
+	if err := t.parts(files); err != nil {
+		return err
 	}
 	conf, err := os.ReadFile(filepath.Join(files, "files/etc/rauc/system.conf"))
 	if err != nil {
@@ -146,6 +139,31 @@ func (t tree) own(source string, root []byte, provisioning []string) error {
 		return err
 	}
 	return t.users()
+}
+
+// parts puts in what lies in a folder of its own: the kiosk, where the board has a screen,
+// and the units of provisioning and of the update agent.
+func (t tree) parts(files string) error {
+	folders := []string{"provision", "update"}
+	if t.board.Screen {
+		folders = append(folders, "kiosk")
+	}
+	for _, folder := range folders {
+		found, err := filepath.Glob(filepath.Join(files, folder, "grattoir-*"))
+		if err != nil {
+			return err
+		}
+		for _, file := range found {
+			to := "usr/lib/grattoir/"
+			if strings.Contains(filepath.Base(file), ".") {
+				to = "usr/lib/systemd/system/"
+			}
+			if err := t.install(file, to+filepath.Base(file)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // folders makes the places on which the data partition and the memory are mounted.
@@ -250,6 +268,13 @@ func (t tree) kernel(ctx context.Context, unpacked, init string) error {
 		}
 	}
 	if err := t.sh.run(ctx, "depmod", "-b", t.dir, version); err != nil {
+		return err
+	}
+	left, err := readIndex(t.path("usr/lib/modules", version))
+	if err != nil {
+		return err
+	}
+	if err := left.lacks(index); err != nil {
 		return err
 	}
 	if err := t.install(filepath.Join(unpacked, "boot/vmlinuz-"+version), "boot/Image"); err != nil {
