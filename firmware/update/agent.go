@@ -39,8 +39,9 @@ func New(ctx context.Context, o Options) (_ *Agent, err error) {
 	if a.held, err = lock(o.Dir); err != nil {
 		return nil, err
 	}
+	ready := false
 	defer func() {
-		if err != nil {
+		if !ready {
 			err = errors.Join(err, a.Close())
 		}
 	}()
@@ -51,7 +52,9 @@ func New(ctx context.Context, o Options) (_ *Agent, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return a, a.arrive(ctx)
+	err = a.arrive(ctx)
+	ready = err == nil
+	return a, err
 }
 
 // Close lets another agent work in the folder.
@@ -185,7 +188,7 @@ func (a *Agent) end(o Outcome, why string, also ...func(*State)) error {
 	err := a.save(func(s *State) {
 		s.Phase, s.Update = Idle, nil
 		s.Last = &Result{p.Version, p.Number, p.SHA256, o, clip(why), a.opt.Now().UTC().Truncate(time.Second)}
-		if (o == RolledBack || o == Failed) && p.SHA256 != "" {
+		if o != Good && o != Withdrawn && p.SHA256 != "" { // whoever offers it goes on doing so
 			s.Bad = append(slices.DeleteFunc(s.Bad, func(sum string) bool { return sum == p.SHA256 }), p.SHA256)
 			s.Bad = s.Bad[max(0, len(s.Bad)-20):]
 		}
@@ -552,20 +555,18 @@ func (a *Agent) withdraw(ctx context.Context, why string) error {
 	return a.giveUp(ctx, Withdrawn, why)
 }
 
-// giveUp ends an update that has not run. Where its slot was written the one that runs is
-// booted next, before the other is closed: nothing starts that no gate waits for.
+// giveUp ends an update that has not run. Where its slot was written it is closed, after
+// what runs has got its tries: nothing starts that no gate waits for.
 func (a *Agent) giveUp(ctx context.Context, o Outcome, why string) error {
 	if a.state.Update.Boot == "" {
 		return a.end(o, why)
 	}
-	for _, m := range []struct {
-		slot string
-		mark Mark
-	}{{Booted, MarkActive}, {Booted, MarkGood}, {Other, MarkBad}} {
-		if err := a.opt.Installer.Mark(ctx, m.slot, m.mark); err != nil {
-			return err
-		}
-		a.opt.Step("given-up-" + string(m.mark))
+	if err := a.opt.Installer.Mark(ctx, Booted, MarkGood); err != nil {
+		return err
 	}
+	if err := a.opt.Installer.Mark(ctx, Other, MarkBad); err != nil {
+		return err
+	}
+	a.opt.Step("closed-other")
 	return a.end(o, why)
 }

@@ -23,18 +23,29 @@ func (a *Agent) copied(sha256 string) string {
 	return filepath.Join(a.opt.Dir, bundlesDir, sha256+BundleSuffix)
 }
 
-// Put copies an update, whose manifest is at a path, into the inbox of an agent's folder:
-// the bundle first, so that the manifest makes it one. Whoever hands an update over may
-// pull the stick out afterwards.
-func Put(ctx context.Context, f Found, inbox string, reserve int64, progress func(bytes int64)) error {
+// PutOptions say how an update is handed over.
+type PutOptions struct {
+	Again    bool              // it is tried although it failed on this terminal before
+	Reserve  int64             // bytes of the disk that stay free
+	Progress func(bytes int64) // nil for nobody
+}
+
+// Put copies an update into the inbox of an agent's folder: the manifest last, so that it
+// makes it one. Whoever hands an update over may pull the stick out afterwards.
+func Put(ctx context.Context, f Found, inbox string, o PutOptions) error {
 	if err := os.MkdirAll(inbox, 0o770); err != nil {
 		return err
 	}
-	to := filepath.Join(inbox, f.SHA256+BundleSuffix)
-	if err := bring(ctx, f.Manifest, f.bundle, to, reserve, progress); err != nil {
+	stem := filepath.Join(inbox, f.SHA256)
+	if err := bring(ctx, f.Manifest, f.bundle, stem+BundleSuffix, o.Reserve, o.Progress); err != nil {
 		return err
 	}
-	return writeWhole(filepath.Join(inbox, f.SHA256+ManifestSuffix), f.note)
+	if o.Again {
+		if err := writeWhole(stem+againSuffix, nil); err != nil {
+			return err
+		}
+	}
+	return writeWhole(stem+ManifestSuffix, f.note)
 }
 
 // bring copies a bundle piece by piece, each by its hash, and gives it its name when the

@@ -35,9 +35,8 @@ type Installer interface {
 type Mark string
 
 const (
-	MarkGood   Mark = "good"   // it boots, with all its tries
-	MarkBad    Mark = "bad"    // it is not booted
-	MarkActive Mark = "active" // it is booted first
+	MarkGood Mark = "good" // it has all its tries again
+	MarkBad  Mark = "bad"  // it has none, and is out of the order until it is installed anew
 )
 
 // The two slots as RAUC's marks name them.
