@@ -19,6 +19,7 @@ type Agent struct {
 	opt   Options
 	state State
 	held  *os.File
+	told  map[string]bool // refused bundles of which people were told
 }
 
 // New opens the agent's folder and settles what a restart of the machine has decided.
@@ -35,7 +36,7 @@ func New(ctx context.Context, o Options) (_ *Agent, err error) {
 	if err := os.MkdirAll(filepath.Join(o.Dir, bundlesDir), 0o755); err != nil {
 		return nil, err
 	}
-	a := &Agent{opt: o}
+	a := &Agent{opt: o, told: map[string]bool{}}
 	if a.held, err = lock(o.Dir); err != nil {
 		return nil, err
 	}
@@ -303,7 +304,8 @@ func (a *Agent) begin(f Found, from Source) error {
 // refuse tells of an update that a rule keeps out. What ended here before keeps its end.
 func (a *Agent) refuse(f Found, from Source, why error) error {
 	var err error
-	if last := a.state.Last; last == nil || last.SHA256 != f.SHA256 {
+	if last := a.state.Last; !a.told[f.SHA256] && !errors.Is(why, ErrTried) && (last == nil || last.SHA256 != f.SHA256) {
+		a.told[f.SHA256] = true // two that lie side by side would take turns
 		a.opt.Log.Warn("update refused", "version", f.Version, "number", f.Number, "source", from, "err", why)
 		err = a.save(func(s *State) {
 			s.Last = &Result{f.Version, f.Number, f.SHA256, Refused, clip(why.Error()), a.opt.Now().UTC().Truncate(time.Second)}
