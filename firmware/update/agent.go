@@ -16,10 +16,11 @@ import (
 // Agent takes one update after the other from its folders to the slot that runs. Its
 // methods are for one goroutine.
 type Agent struct {
-	opt   Options
-	state State
-	held  *os.File
-	told  map[string]bool // refused bundles of which people were told
+	opt    Options
+	state  State
+	held   *os.File
+	silent int             // times in a row that the daemon did not answer before a restart
+	told   map[string]bool // refused bundles of which people were told
 }
 
 // New opens the agent's folder and settles what a restart of the machine has decided.
@@ -537,7 +538,13 @@ func (a *Agent) reject(ctx context.Context) (time.Duration, error) {
 		}
 		return askEvery, nil
 	}
-	// A daemon that does not answer pays nobody.
+	if err != nil {
+		if a.silent++; a.silent < silences { // it may be slow, and in the middle of a payment
+			return askEvery, nil
+		}
+	}
+	a.silent = 0
+	// A daemon that does not answer for so long pays nobody.
 	a.opt.Step("paused")
 	if err := a.opt.Installer.Mark(ctx, Booted, MarkBad); err != nil {
 		return gateEvery, err

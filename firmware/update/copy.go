@@ -132,3 +132,17 @@ func (a *Agent) tidy(keep string) error {
 	}
 	return err
 }
+
+// Verify reads a bundle whole and holds it against its manifest. The errors include ErrBundle.
+func (f Found) Verify(ctx context.Context) error {
+	file, err := os.Open(f.bundle)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	m, err := Describe(file, f.Manifest)
+	if err == nil && m.Text() != f.Text() {
+		err = fmt.Errorf("%w: %s", ErrBundle, filepath.Base(f.bundle))
+	}
+	return errors.Join(err, ctx.Err())
+}

@@ -122,6 +122,7 @@ const (
 	lookEvery   = 15 * time.Second
 	askEvery    = 20 * time.Second // whether the counter is idle
 	gateEvery   = 3 * time.Second
+	silences    = 3 // of a sick daemon, at askEvery
 	maxInstalls = 3 // of one update, before it is given up
 	maxTrials   = 2 // a power cut may look like a version that does not come up
 )
