@@ -364,6 +364,9 @@ restarts the machine.`,
 			if err != nil {
 				return err
 			}
+			if err := os.WriteFile(filepath.Join(filepath.Dir(restart), "judging"), nil, 0o644); err != nil { // see units/grattoir-trial.service
+				return errors.Join(err, a.Close())
+			}
 			log.Info("ready", "version", o.Running.Version, "number", o.Running.Number, "phase", a.State().Phase)
 			return errors.Join(a.Run(cmd.Context()), a.Close())
 		},

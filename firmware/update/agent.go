@@ -133,6 +133,11 @@ func (a *Agent) arrive(ctx context.Context) error {
 		return err
 	}
 	a.opt.Step("arrived")
+	if a.state.Update == nil { // an end that was cut off before this
+		if err := removeIfThere(a.trial()); err != nil {
+			return err
+		}
+	}
 	if a.state.Phase == Trying || a.opt.Running.Number < a.state.Floor {
 		return nil // it has still to prove itself, or may not run here at all
 	}
@@ -202,7 +207,14 @@ func (a *Agent) end(o Outcome, why string, also ...func(*State)) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(a.tidy(""), a.taken(p))
+	return errors.Join(a.tidy(""), a.taken(p), removeIfThere(a.trial()))
+}
+
+func removeIfThere(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // taken removes from the stick's inbox what was handed over and is done with.
@@ -212,9 +224,7 @@ func (a *Agent) taken(p *Pending) error {
 	}
 	var errs []error
 	for _, path := range []string{p.Inbox, strings.TrimSuffix(p.Inbox, ManifestSuffix) + BundleSuffix} {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
+		errs = append(errs, removeIfThere(path))
 	}
 	return errors.Join(errs...)
 }
@@ -385,6 +395,9 @@ func (a *Agent) install(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return lookEvery, err
 	}
+	if err := writeWhole(a.trial(), nil); err != nil {
+		return lookEvery, err
+	}
 	a.opt.Step("install-noted")
 	if err := a.opt.Installer.Install(ctx, path, a.percent); err != nil {
 		if ctx.Err() != nil {
@@ -401,6 +414,10 @@ func (a *Agent) install(ctx context.Context) (time.Duration, error) {
 	a.opt.Step("installed-noted")
 	return 0, errors.Join(err, a.tidy(""))
 }
+
+// trial is a mark for the machine, beside the state: while it is there, a start that no
+// agent judges ends in a restart (units/grattoir-trial.service).
+func (a *Agent) trial() string { return filepath.Join(a.opt.Dir, "trial") }
 
 func exists(path string) bool { _, err := os.Stat(path); return err == nil }
 
