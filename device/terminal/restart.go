@@ -75,10 +75,11 @@ func (t *Terminal) underWay(ctx context.Context, r Restart) string {
 		return "a ticket is on the counter"
 	case r.Must || r.Quiet:
 		return ""
-	case s.Session != nil && !s.Session.Locked:
-		return "somebody is signed on"
-	case !s.SignOn:
+	case t.opt.Staff == nil:
 		return "nobody signs on here: it waits for the quiet hours"
+	}
+	if who, _ := t.opt.Staff.Session(); who != nil && !who.Locked {
+		return "somebody is signed on"
 	}
 	return ""
 }
