@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "rewrite device/health/CODES.md")
+var rewrite = flag.Bool("update", false, "rewrite device/health/CODES.md")
 
 const codesPage = "../../device/health/CODES.md"
 
 func TestCodesPageIsWhatThePartsSay(t *testing.T) {
 	want := codesMarkdown(codes())
-	if *update {
+	if *rewrite {
 		if err := os.WriteFile(codesPage, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -105,7 +105,7 @@ func newLink(c configs.Terminal, t trust, book *ledger.Ledger, blocks *library, 
 	up, err := uplink.New(uplink.Options{URL: c.Central.URL, Identity: t.identity, Ledger: world.book(book), Looks: book,
 		Blocks: uplink.BlockStore{Dir: c.Manifests(), Quota: c.QuotaMB << 20, Reserve: c.ReserveMB << 20}, Dial: world.dial, Rand: world.rand, Now: world.now, Log: log,
 		Program: version(), Faults: faults, Peppers: blocks.lackPeppers, KeepPepper: blocks.keepPepper, Register: register, Step: world.step,
-		PolicyDir: c.Policies(), OnPolicies: world.policies,
+		Software: updatesOf(c), UpdateDir: c.Updates(), PolicyDir: c.Policies(), OnPolicies: world.policies,
 		OnBlocks:    func() { logError(log, "looking for new manifests", blocks.rescan(context.Background())) },
 		OnListed:    func() { blocks.know(up.Listed()) },
 		OnCatalogue: func() { logError(log, "reading the catalogue", blocks.learn(up.Catalogue)) }, Held: blocks.held})

@@ -56,6 +56,7 @@ type daemon struct {
 	config configs.Terminal
 	log    *slog.Logger
 	now    func() time.Time
+	ready  time.Time // when it was
 
 	manager *notify.Manager // who started it, nil for nobody
 
@@ -229,6 +230,7 @@ func (d *daemon) serve(ctx context.Context) error {
 	var scanning, working group
 	failed := make(chan error, 1)
 	scanning.failed, working.failed = failed, failed
+	d.ready = time.Now()
 	d.startWork(work, &working, servers)
 	d.startScans(scans, &scanning)
 	d.log.Info("ready", "terminal", d.config.Name, "page", servers[0].url, "socket", d.config.Socket, "blocks", len(d.blocks.list()))
@@ -353,7 +355,7 @@ func (d *daemon) listen(ctx context.Context) ([]server, error) {
 	url := "http://" + web.Addr().String() + "/"
 	acts := control.Handler(control.Options{Terminal: d.counter, Language: money.Language(d.config.Language), Status: func() control.Status { return d.status(ctx, url) },
 		Rescan: func() error { return errors.Join(d.blocks.rescan(ctx), d.rules.rescan(), d.link.reread(ctx)) }, Render: d.render,
-		Bench: d.bench(), Printer: printerActs(d.devices.paper), Roster: d.team.roster(), Log: d.log})
+		Bench: d.bench(), Printer: printerActs(d.devices.paper), Roster: d.team.roster(), Ready: d.readiness, Quiet: d.quiet, Log: d.log})
 	return []server{
 		{&http.Server{Handler: d.page.Handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}, "pages", url, web},
 		{&http.Server{Handler: acts, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}, "socket", "", socket},

@@ -486,6 +486,9 @@ func (s *Screen) line(state terminal.State, w words, l money.Language) []item {
 	}
 	items := []item{{w.unsent(state.Unsent, s.opt.StandAlone, s.opt.Currency, l, now, s.opt.Zone), false}, data,
 		device(w.PrinterReady(), cmp.Or(state.Printer, state.Paper), l), device(w.ScannerReady(), state.Scanner, l)}
+	if state.Restarting != nil {
+		items = append(items, device("", state.Restarting, l))
+	}
 	if state.Ledger != nil {
 		items = append(items, device("", state.Ledger, l))
 	}

@@ -21,8 +21,10 @@ type Scan struct {
 // Check reads a code, opens its tag, asks the ledger and central's word, decides, and
 // shows the verdict. It commits nothing: checking is one act, paying another.
 func (t *Terminal) Check(ctx context.Context, s Scan) View {
-	ctx = context.WithoutCancel(ctx) // who asked may leave; the counter shows a true answer all the same
-	t.act.Lock()
+	ctx = context.WithoutCancel(ctx)  // who asked may leave; the counter shows a true answer all the same
+	if err := t.enter(); err != nil { // the counter says why
+		return t.shown()
+	}
 	defer t.act.Unlock()
 	v := View{ID: t.newID(), Stage: Verdict, At: t.opt.Now(), Entered: s.Entered}
 
@@ -47,7 +49,9 @@ func (t *Terminal) Check(ctx context.Context, s Scan) View {
 // as its detail.
 func (t *Terminal) Complete(ctx context.Context, id, digits string) (View, error) {
 	ctx = context.WithoutCancel(ctx)
-	t.act.Lock()
+	if err := t.enter(); err != nil {
+		return t.shown(), err
+	}
 	defer t.act.Unlock()
 	state, _ := t.State()
 	v := state.View
@@ -131,7 +135,9 @@ type Confirmed struct {
 // A verdict that no longer says pay comes back as a view of that verdict, and no error.
 func (t *Terminal) Pay(ctx context.Context, id string, c Confirmed) (View, error) {
 	ctx = context.WithoutCancel(ctx)
-	t.act.Lock()
+	if err := t.enter(); err != nil {
+		return t.shown(), err
+	}
 	defer t.act.Unlock()
 	state, _ := t.State()
 	v := state.View

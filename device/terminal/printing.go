@@ -212,7 +212,9 @@ func (t *Terminal) show(r validate.Receipt, holding *Fault) {
 // Reprint prints another copy of a slip. It is marked DUPLICATA and counted. While a copy
 // waits there is no further one: who asks twice at once gets one.
 func (t *Terminal) Reprint(ctx context.Context, n validate.EntryNumber) (validate.Receipt, error) {
-	t.act.Lock()
+	if err := t.enter(); err != nil {
+		return validate.Receipt{}, err
+	}
 	defer t.act.Unlock()
 	r, err := t.opt.Ledger.Receipt(ctx, n)
 	if err != nil {

@@ -67,7 +67,9 @@ func (t *Terminal) CanSlip(v View) bool {
 // PrintResult prints a slip of the check that view id shows, once. It says no more than
 // the page, so nobody need be signed on.
 func (t *Terminal) PrintResult(id string) error {
-	t.act.Lock()
+	if err := t.enter(); err != nil {
+		return err
+	}
 	defer t.act.Unlock()
 	state, _ := t.State()
 	v := state.View

@@ -36,7 +36,9 @@ func (v View) CanNote() bool {
 // of it is given back with the ticket, by Dismiss. The errors are ErrStale, ErrNotNoted and *Denied.
 func (t *Terminal) Note(ctx context.Context, id string, what Seen) (View, error) {
 	ctx = context.WithoutCancel(ctx)
-	t.act.Lock()
+	if err := t.enter(); err != nil {
+		return t.shown(), err
+	}
 	defer t.act.Unlock()
 	state, _ := t.State()
 	v := state.View

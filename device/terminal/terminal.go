@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"grattoir/validate"
@@ -190,9 +191,10 @@ type Options struct {
 
 // Terminal is one counter. It is safe for concurrent use; acts on tickets run one at a time.
 type Terminal struct {
-	opt   Options
-	act   sync.Mutex // held over one act: a check or a payment
-	queue chan struct{}
+	opt    Options
+	act    sync.Mutex                // held over one act: a check or a payment
+	paused atomic.Pointer[time.Time] // until when acts are refused at most, nil while they are taken
+	queue  chan struct{}
 
 	// Of Recover and then of Run's goroutine only.
 	said     map[string]string                            // what the log was told of a read that fails again and again
@@ -227,6 +229,8 @@ type State struct {
 	Reprint []validate.EntryNumber // payments whose slip may not have come out, newest first
 
 	Messages []validate.Message // of central's that wait to be read, mandatory ones first
+
+	Restarting *Fault // acts are refused because the machine is about to restart, nil while they are taken
 
 	SignOn   bool     // somebody must be signed on before anything is paid
 	Session  *Session // who is signed on, nil for nobody or no sign-on

@@ -127,6 +127,9 @@ type Hello struct {
 	// Bench is the record with which the terminal left the bench, told until central has
 	// answered with its hash; nil for none.
 	Bench *BenchNote `json:"bench,omitempty"`
+	// Software is what runs here and how far an update has come, nil from a program that
+	// tells none.
+	Software *Software `json:"software,omitempty"`
 }
 
 // Stop is what keeps a terminal from paying until a person at central has looked.
@@ -177,6 +180,8 @@ type HelloAnswer struct {
 	// Bench is the SHA-256, in hexadecimal, of the text of the bench record that came with
 	// this hello: it need not be told again. "" from a central that knows none.
 	Bench string `json:"bench,omitempty"`
+	// Update is what the terminal is to install, nil for nothing.
+	Update *Offer `json:"update,omitempty"`
 }
 
 // Upload sends journal lines as they were written, in order, without a gap, from the
