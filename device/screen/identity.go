@@ -81,6 +81,9 @@ func (s *Screen) identify(state terminal.State) error {
 	if err := s.opt.Terminal.CanIdentify(); err != nil {
 		return err
 	}
+	if list := state.Messages; len(list) > 0 && list[0].Mandatory { // nobody types nine fields to be told then
+		return terminal.ErrUnread
+	}
 	x := sheet{name: identitySheet, winner: &winner{view: state.View.ID, at: time.Now()}}
 	needs := state.View.Verdict.Needs
 	if b := state.Batch; b != nil && !b.Paid {

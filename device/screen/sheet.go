@@ -48,6 +48,7 @@ const (
 	toClose   purpose = "close"
 	toTrain   purpose = "train" // switches training on or off
 	toReverse purpose = "reverse"
+	toTakeIn  purpose = "take-in" // a misprinted ticket
 )
 
 // sheet is what the clerk has laid over the counter. The server keeps it, so that a page
@@ -70,7 +71,8 @@ type sheet struct {
 	acts     []validate.Transaction
 	receipt  *validate.Receipt
 	messages []validate.Message
-	found    *inspection // a technician's
+	found    *inspection     // a technician's
+	remedy   validate.Remedy // for a misprint
 	reason   validate.ReversalReason
 	words    string  // of the clerk's own, for it
 	winner   *winner // who is paid
@@ -200,6 +202,10 @@ func (s *Screen) open(_ http.ResponseWriter, r *http.Request) error {
 		x.kind, x.report = kind, &c
 	case whoSheet:
 		x.purpose, x.kind = purpose(r.PostForm.Get("purpose")), validate.ClosingKind(r.PostForm.Get("kind"))
+		x.remedy = validate.Remedy(r.PostForm.Get("remedy"))
+		if x.purpose == toTakeIn && (!state.View.CanTakeIn() || state.Training || x.remedy != validate.Refunded && x.remedy != validate.Exchanged) {
+			return terminal.ErrNotNoted
+		}
 		return s.choose(ctx, state, x)
 	default:
 		return fmt.Errorf("no sheet has the name %.20q", x.name)
@@ -425,6 +431,10 @@ func (s *Screen) allowed(ctx context.Context, x sheet, by terminal.Credentials) 
 		return s.ended(counter.SignOff(ctx, by))
 	case toReverse:
 		return s.reverse(ctx, x, by)
+	case toTakeIn:
+		if _, err := counter.TakeIn(ctx, x.over, x.remedy, by); err != nil {
+			return err
+		}
 	case toClose:
 		return s.ended(counter.Close(ctx, x.kind, by))
 	default:

@@ -152,7 +152,7 @@ func (s *Screen) laid(v *view, now snapshot, l money.Language) {
 	case pinSheet:
 		p.Title, p.Text, p.Keypad = w.PINTitle(x.operator.label()), []string{w.PINHint()}, &keypad{Action: "/sheet/pin", Max: maxPIN, Secret: true}
 	case sureSheet:
-		p.sure(x, now.state, w)
+		p.sure(x, now.state, w, l)
 	case closingsSheet:
 		p.Title, p.Tiles = w.ClosingsTitle(), closings(now.state, w)
 	case reportSheet:
@@ -296,10 +296,12 @@ func (p *sheetView) who(x sheet, w words) {
 }
 
 // sure asks for a yes.
-func (p *sheetView) sure(x sheet, state terminal.State, w words) {
+func (p *sheetView) sure(x sheet, state terminal.State, w words, l money.Language) {
 	switch {
 	case x.purpose == toSignOff:
 		p.Title, p.Text = w.SignOffAsk(), []string{w.SignOffTold()}
+	case x.purpose == toTakeIn:
+		p.Title, p.Text = w.remedyOf(x.remedy, state.View.Opened, l)+w.Question(), []string{w.TakeInTold()}
 	case x.purpose == toTrain && state.Training:
 		p.Title = w.TrainOff()
 	case x.purpose == toTrain:
@@ -341,6 +343,9 @@ func (s *Screen) listed(p *sheetView, x sheet, w words, l money.Language) {
 		case a.Reprint != nil:
 			b.Label = w.ReprintAct()
 			b.More = []string{b.More[0], "n°\u00a0" + a.Reprint.Number.String(), w.Copy(a.Reprint.Copy - 1)}
+		case a.Misprint != nil:
+			b.Label = w.takenIn(*a.Misprint, l)
+			b.More = append(b.More, a.Misprint.Slip.Game)
 		case a.Closing != nil:
 			b.Label = w.ClosingAct() + " " + ofKind(a.Closing.Kind, w)
 		}

@@ -377,6 +377,40 @@ func (w words) Linked(amount string) string {
 	return fmt.Sprintf(w.in("déjà versé à cette personne : %s", "paid to the same person before: %s"), amount)
 }
 
+// A misprinted ticket that is taken in.
+
+func (w words) Question() string    { return w.in("\u00a0?", "?") }
+func (w words) RefundIt() string    { return w.in("REMBOURSER", "REFUND") }
+func (w words) ExchangeIt() string  { return w.in("ÉCHANGER", "EXCHANGE") }
+func (w words) RefundedAct() string { return w.in("Remboursé", "Refunded") }
+func (w words) Exchanged() string   { return w.in("Échangé", "Exchanged") }
+func (w words) TakeInTold() string {
+	return w.in("Un responsable doit l'autoriser. Le ticket ne sera plus payé.", "A manager must allow it. The ticket is not paid any more.")
+}
+func (w words) KeepTicket() string { return w.in("Gardez le ticket.", "Keep the ticket.") }
+
+// remedyOf names the act, with the price where it is known.
+func (w words) remedyOf(r validate.Remedy, o validate.Opened, l money.Language) string {
+	switch {
+	case r == validate.Exchanged:
+		return w.ExchangeIt()
+	case o.Price > 0:
+		return w.RefundIt() + " " + money.Text(o.Price, o.Currency, l, money.Screen)
+	}
+	return w.RefundIt()
+}
+
+// takenIn says what was done of a misprinted ticket.
+func (w words) takenIn(m validate.Misprinted, l money.Language) string {
+	switch {
+	case m.Remedy == validate.Exchanged:
+		return w.Exchanged()
+	case m.Amount > 0:
+		return w.RefundedAct() + " " + money.Text(m.Amount, m.Currency, l, money.Screen)
+	}
+	return w.RefundedAct()
+}
+
 // Letters are the keys of a keypad with letters, ten a row; < erases.
 func (w words) Letters() string {
 	return w.in("1234567890AZERTYUIOPQSDFGHJKLMWXCVBN'- <", "1234567890QWERTYUIOPASDFGHJKL'ZXCVBNM- <")

@@ -324,6 +324,10 @@ func (t *Terminal) ticketFacts(ctx context.Context, v *View, f *validate.Facts) 
 	if v.round > 0 && f.Right == validate.RightOwner {
 		f.Right = validate.RightNone // a ticket that was paid once is paid again with central's grant only
 	}
+	if v.TakenIn, err = t.opt.Ledger.TakenIn(ctx, o.Key()); err != nil {
+		return err
+	}
+	f.Misprint = f.Misprint || v.TakenIn != nil // the player has his money, or another ticket
 	v.asks = s.Asks
 	if err := t.intended(ctx, v, f, s); err != nil {
 		return err

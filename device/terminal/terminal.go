@@ -83,6 +83,10 @@ type Ledger interface {
 	History(ctx context.Context, n int) ([]validate.Transaction, error)
 	Attempts(ctx context.Context, t validate.TicketKey) (int, error)
 	Failed(ctx context.Context, t validate.TicketKey) (int, error)
+	// TakeIn records that a misprinted ticket was refunded or exchanged, once for a ticket;
+	// TakenIn is that entry, nil for none.
+	TakeIn(ctx context.Context, m validate.Misprinted) (validate.Misprinted, error)
+	TakenIn(ctx context.Context, t validate.TicketKey) (*validate.Misprinted, error)
 	// Report tells central of a ticket that was presented: durably, once a ticket and reason.
 	Report(ctx context.Context, a validate.Attempt) error
 }
@@ -258,10 +262,11 @@ type View struct {
 	Receipt *validate.Receipt
 	Holding *Fault // what holds the slip now
 	Entered validate.Entered
-	Linked  money.Amount   // what the same identified person was paid before
-	Pack    *validate.Pack // at the stage OnPack
-	Slip    bool           // a slip of the check was printed, or is about to be
-	Seen    Seen           // what the clerk entered of the paper
+	Linked  money.Amount         // what the same identified person was paid before
+	Pack    *validate.Pack       // at the stage OnPack
+	Slip    bool                 // a slip of the check was printed, or is about to be
+	Seen    Seen                 // what the clerk entered of the paper
+	TakenIn *validate.Misprinted // by this terminal, as a misprint; nil for not
 
 	policy     policy.Policy // of the act that made the verdict
 	ownerEpoch int64         // the right by which a claim of it is made
