@@ -24,6 +24,7 @@ const (
 	menuSheet     sheetName = "menu"
 	codeSheet     sheetName = "code"     // a ticket's code is typed
 	historySheet  sheetName = "history"  // of the shift
+	findSheet     sheetName = "find"     // the number of an earlier slip is typed
 	slipSheet     sheetName = "slip"     // of one payment of the history
 	whoSheet      sheetName = "who"      // an operator is chosen
 	floatSheet    sheetName = "float"    // the cash in the till is typed
@@ -72,6 +73,7 @@ type sheet struct {
 	receipt  *validate.Receipt
 	messages []validate.Message
 	found    *inspection     // a technician's
+	sought   bool            // the payment was found by its number, its ticket or its slip, not in the history
 	remedy   validate.Remedy // for a misprint
 	reason   validate.ReversalReason
 	words    string  // of the clerk's own, for it
@@ -174,7 +176,7 @@ func (s *Screen) open(_ http.ResponseWriter, r *http.Request) error {
 	ctx := context.WithoutCancel(r.Context())
 	x := sheet{name: sheetName(r.PostForm.Get("sheet-name"))}
 	switch x.name {
-	case noSheet, menuSheet, codeSheet, closingsSheet, workshopSheet:
+	case noSheet, menuSheet, codeSheet, findSheet, closingsSheet, workshopSheet:
 	case paperSheet:
 		if !state.View.CanNote() {
 			return terminal.ErrNotNoted
@@ -281,6 +283,9 @@ func before(a, b validate.EntryNumber) bool {
 
 // openSlip shows the slip of one payment of the history.
 func (s *Screen) openSlip(ctx context.Context, f url.Values) error {
+	if state, _ := s.opt.Terminal.State(); f.Get("entry") != "" && f.Get("entry") == slipOn(state.View) {
+		return s.laySlip(ctx, f.Get("entry"), sheet{})
+	}
 	x, err := s.lying(f)
 	if err != nil {
 		return err
@@ -462,6 +467,8 @@ func (s *Screen) lock(http.ResponseWriter, *http.Request) error {
 // leave takes the sheet away, or goes back to the one that it came from; nothing is done.
 func (s *Screen) leave(ctx context.Context, x sheet, _ url.Values) error {
 	switch {
+	case x.sought && x.purpose != toReverse:
+		s.lay(sheet{})
 	case x.name == slipSheet: // what was done of the payment stands in the list
 		back, err := s.history(ctx)
 		if err != nil {

@@ -140,6 +140,12 @@ func (s *Screen) laid(v *view, now snapshot, l money.Language) {
 		if x.err != nil {
 			p.Trouble = w.DigitsWrong()
 		}
+	case findSheet:
+		p.Title, p.Text = w.FindTitle(), []string{w.FindHint()}
+		p.Keypad = &keypad{Action: "/sheet/number", Max: maxNumber}
+		if x.err != nil {
+			p.Trouble = w.FindNone()
+		}
 	case historySheet:
 		s.listed(p, x, w, l)
 	case slipSheet:
@@ -173,8 +179,8 @@ func (s *Screen) laid(v *view, now snapshot, l money.Language) {
 	if p.Keypad != nil && p.Keypad.Keys != nil && p.Trouble != "" { // there is no room for both
 		p.Title, p.Pages, p.Trouble = "", "", p.Title+"\u00a0: "+p.Trouble
 	}
-	if len(p.Side) == 0 { // there is room for them
-		p.Side, p.Turn = p.Turn, nil
+	if len(p.Side) == 0 || x.name == historySheet { // there is room for them
+		p.Side, p.Turn = append(p.Turn, p.Side...), nil
 	}
 	p.Side = append(p.Side, button{ID: "leave", Action: "/sheet/leave", Label: w.Back()})
 	v.lie(p, x.serial)
@@ -326,6 +332,9 @@ func (s *Screen) listed(p *sheetView, x sheet, w words, l money.Language) {
 	if len(x.acts) == 0 {
 		p.Text = append(p.Text, w.NothingYet())
 	}
+	find := opens(findSheet, w.Find())
+	find.ID = "find"
+	p.Side = append(p.Side, find)
 	for _, a := range pageOf(p, x.acts, x.page, rowsAPage, w) {
 		b := button{ID: "act-" + a.Entry.String(), More: []string{a.At.In(s.opt.Zone).Format("15:04"), "n°\u00a0" + a.Entry.String()}}
 		switch {

@@ -185,6 +185,7 @@ func (s *Screen) viewOf(now snapshot, l money.Language) view {
 		}
 		if now.clerk {
 			s.misprinted(&v, on, now.state, l)
+			v.offerSlip(on)
 		}
 	case terminal.Paid:
 		s.paid(&v, on, l)

@@ -298,6 +298,24 @@ func (w words) SlipTitle(number string) string {
 	return fmt.Sprintf(w.in("Reçu n° %s", "Slip n° %s"), number)
 }
 
+// An earlier payment.
+
+func (w words) Find() string      { return w.in("AUTRE REÇU", "OTHER SLIP") }
+func (w words) FindTitle() string { return w.in("Numéro du reçu", "The slip's number") }
+func (w words) FindHint() string {
+	return w.in("« Registre » sur le reçu, sans le tiret. Ou scannez son code, ou le ticket.", "“Ledger” on the slip, without the dash. Or scan its code, or the ticket.")
+}
+func (w words) FindNone() string {
+	return w.in("Aucun paiement de ce terminal n'a ce numéro.", "No payment of this terminal has this number.")
+}
+func (w words) ShowSlip() string { return w.in("VOIR LE REÇU", "SEE THE SLIP") }
+func (w words) SlipScanned() string {
+	return w.in("C'est le code d'un reçu de ce terminal, pas d'un ticket.", "This is the code of a slip of this terminal, not of a ticket.")
+}
+func (w words) SlipScannedNext() string {
+	return w.in("Voyez le reçu, ou scannez un ticket.", "See the slip, or scan a ticket.")
+}
+
 // A payment that is to be taken back.
 
 func (w words) Reverse() string { return w.in("ANNULER CE PAIEMENT", "TAKE IT BACK") }

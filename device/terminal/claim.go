@@ -35,7 +35,7 @@ func (t *Terminal) Check(ctx context.Context, s Scan) View {
 		err = fmt.Errorf("layout %s is the public code on the back: scan the hidden code", code.Layout.Name)
 	}
 	if err != nil {
-		v.Detail = err.Error()
+		v.Detail, v.OfSlip = err.Error(), t.slipOf(ctx, s.Text)
 	} else {
 		v.Code = code
 	}

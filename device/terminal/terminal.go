@@ -78,6 +78,8 @@ type Ledger interface {
 	// Closing returns the Z of an entry.
 	Closing(ctx context.Context, n validate.EntryNumber) (validate.Closing, error)
 	RequestReversal(ctx context.Context, r validate.Reversal) (validate.Reversal, error)
+	// ReversalOf is the reversal of a claim's entry, nil for none.
+	ReversalOf(ctx context.Context, claim validate.EntryNumber) (*validate.Reversal, error)
 	Training() bool
 	SetTraining(ctx context.Context, on bool, operator string) error
 	History(ctx context.Context, n int) ([]validate.Transaction, error)
@@ -265,6 +267,7 @@ type View struct {
 	Linked  money.Amount         // what the same identified person was paid before
 	Pack    *validate.Pack       // at the stage OnPack
 	Slip    bool                 // a slip of the check was printed, or is about to be
+	OfSlip  validate.EntryNumber // the payment of this terminal's whose slip's code was scanned in a ticket's place, zero for none
 	Seen    Seen                 // what the clerk entered of the paper
 	TakenIn *validate.Misprinted // by this terminal, as a misprint; nil for not
 

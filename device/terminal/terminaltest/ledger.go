@@ -348,6 +348,16 @@ func (l *Ledger) AnswerReversal(n validate.EntryNumber, state validate.ReversalS
 	}
 }
 
+// ReversalOf is the reversal of an entry, nil for none.
+func (l *Ledger) ReversalOf(_ context.Context, n validate.EntryNumber) (*validate.Reversal, error) {
+	for _, r := range l.Reversals() {
+		if r.Number == n {
+			return &r, nil
+		}
+	}
+	return nil, nil
+}
+
 // Reversals lists what was asked for.
 func (l *Ledger) Reversals() []validate.Reversal {
 	l.mu.Lock()
