@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"grattoir/device/terminal"
 	"grattoir/validate"
@@ -50,6 +51,12 @@ type identityStep struct {
 const (
 	maxName    = 40
 	maxAddress = 72
+)
+
+// The steps whose field begins with digits as a rule.
+const (
+	numberStep  = 1
+	addressStep = 8
 )
 
 func identitySteps() []identityStep {
@@ -129,7 +136,7 @@ func (s *Screen) enterField(_ context.Context, x sheet, f url.Values) error {
 			return err
 		}
 	default:
-		if text == "" || len(text) > step.max {
+		if text == "" || utf8.RuneCountInString(text) > step.max {
 			return errField
 		}
 	}
@@ -237,7 +244,7 @@ func (p *sheetView) identity(x sheet, state terminal.State, w words, l money.Lan
 		}
 		p.Keypad = &keypad{Action: "/sheet/field", Max: step.max, Date: true, Value: digitsOf(value), Shown: slashed(digitsOf(value))}
 	default:
-		p.Keypad = &keypad{Action: "/sheet/field", Max: step.max, Keys: letters(w), Value: value, Shown: value}
+		p.Keypad = &keypad{Action: "/sheet/field", Max: step.max, Keys: letters(w), Value: value, Shown: value, Second: x.winner.step == numberStep || x.winner.step == addressStep}
 	}
 	switch {
 	case errors.Is(x.err, errDate):

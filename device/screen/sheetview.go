@@ -41,23 +41,33 @@ type keypad struct {
 	Point        string   // the decimal point of an amount in minor units, "" for other digits
 	Date         bool     // day, month and year
 	Keys         []padKey // with letters, nil for digits alone
+	Second       bool     // its second page is shown first: the field begins with digits as a rule
 	Value, Shown string   // what was entered before and is looked at again, "" of what is secret
 }
 
-// padKey is one of a keypad with letters. Its digit is what it types, "back" of the one that erases.
-type padKey struct{ Digit, Label, Spoken string }
+// padKey is one of a keypad with letters. Its digit is what it types, "back" of the one that
+// erases, "page" of the one that shows the other page.
+type padKey struct {
+	Digit, Label, Spoken string
+	Second               bool // on the second page
+}
 
-// letters are a keypad with letters: four rows of ten.
+// letters are a keypad with letters: two pages of three rows of ten, so that each key is as
+// wide as a thumb.
 func letters(w words) []padKey {
 	var list []padKey
-	for _, r := range w.Letters() {
-		switch r {
-		case ' ':
-			list = append(list, padKey{" ", "␣", w.Space()})
-		case '<':
-			list = append(list, padKey{"back", "⌫", w.Erase()})
-		default:
-			list = append(list, padKey{string(r), string(r), ""})
+	for page, keys := range w.Letters() {
+		for _, r := range keys {
+			k := padKey{string(r), string(r), "", page == 1}
+			switch r {
+			case ' ':
+				k.Label, k.Spoken = "␣", w.Space()
+			case '<':
+				k.Digit, k.Label, k.Spoken = "back", "⌫", w.Erase()
+			case '*':
+				k.Digit, k.Label, k.Spoken = "page", []string{"1É", "AB"}[page], w.OtherKeys()
+			}
+			list = append(list, k)
 		}
 	}
 	return list

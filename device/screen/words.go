@@ -429,9 +429,14 @@ func (w words) takenIn(m validate.Misprinted, l money.Language) string {
 	return w.RefundedAct()
 }
 
-// Letters are the keys of a keypad with letters, ten a row; < erases.
-func (w words) Letters() string {
-	return w.in("1234567890AZERTYUIOPQSDFGHJKLMWXCVBN'- <", "1234567890QWERTYUIOPASDFGHJKL'ZXCVBNM- <")
+// Letters are the keys of a keypad with letters, two pages of thirty, ten a row; < erases and
+// * shows the other page.
+func (w words) Letters() [2]string {
+	other := "1234567890ÉÈÊËÀÂÄÇÎÏÔÖÙÛÜ'*- <"
+	return [2]string{w.in("AZERTYUIOPQSDFGHJKLMWXCVBN*- <", "QWERTYUIOPASDFGHJKL'ZXCVBNM* <"), other}
+}
+func (w words) OtherKeys() string {
+	return w.in("Chiffres et accents, ou lettres", "Digits and accents, or letters")
 }
 
 // What the clerk sees on the paper.
