@@ -183,6 +183,10 @@ func (s *Screen) viewOf(now snapshot, l money.Language) view {
 		if f := now.state.Printer; f != nil && on.Verdict.Reason == validate.PrinterNotReady {
 			v.Clerk = f.Code + "\u00a0: " + oneLine(f.Clerk(l))
 		}
+		if now.clerk {
+			s.misprinted(&v, on, now.state, l)
+			v.offerSlip(on)
+		}
 	case terminal.Paid:
 		s.paid(&v, on, l)
 		if paidTogether(now.state) && (on.Receipt == nil || on.Receipt.Copies <= 1) { // a duplicate pays nothing

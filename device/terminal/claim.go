@@ -37,7 +37,7 @@ func (t *Terminal) Check(ctx context.Context, s Scan) View {
 		err = fmt.Errorf("layout %s is the public code on the back: scan the hidden code", code.Layout.Name)
 	}
 	if err != nil {
-		v.Detail = err.Error()
+		v.Detail, v.OfSlip = err.Error(), t.slipOf(ctx, s.Text)
 	} else {
 		v.Code = code
 	}
@@ -330,6 +330,10 @@ func (t *Terminal) ticketFacts(ctx context.Context, v *View, f *validate.Facts) 
 	if v.round > 0 && f.Right == validate.RightOwner {
 		f.Right = validate.RightNone // a ticket that was paid once is paid again with central's grant only
 	}
+	if v.TakenIn, err = t.opt.Ledger.TakenIn(ctx, o.Key()); err != nil {
+		return err
+	}
+	f.Misprint = f.Misprint || v.TakenIn != nil // the player has his money, or another ticket
 	v.asks = s.Asks
 	if err := t.intended(ctx, v, f, s); err != nil {
 		return err

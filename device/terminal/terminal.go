@@ -79,11 +79,17 @@ type Ledger interface {
 	// Closing returns the Z of an entry.
 	Closing(ctx context.Context, n validate.EntryNumber) (validate.Closing, error)
 	RequestReversal(ctx context.Context, r validate.Reversal) (validate.Reversal, error)
+	// ReversalOf is the reversal of a claim's entry, nil for none.
+	ReversalOf(ctx context.Context, claim validate.EntryNumber) (*validate.Reversal, error)
 	Training() bool
 	SetTraining(ctx context.Context, on bool, operator string) error
 	History(ctx context.Context, n int) ([]validate.Transaction, error)
 	Attempts(ctx context.Context, t validate.TicketKey) (int, error)
 	Failed(ctx context.Context, t validate.TicketKey) (int, error)
+	// TakeIn records that a misprinted ticket was refunded or exchanged, once for a ticket;
+	// TakenIn is that entry, nil for none.
+	TakeIn(ctx context.Context, m validate.Misprinted) (validate.Misprinted, error)
+	TakenIn(ctx context.Context, t validate.TicketKey) (*validate.Misprinted, error)
 	// Report tells central of a ticket that was presented: durably, once a ticket and reason.
 	Report(ctx context.Context, a validate.Attempt) error
 }
@@ -262,10 +268,12 @@ type View struct {
 	Receipt *validate.Receipt
 	Holding *Fault // what holds the slip now
 	Entered validate.Entered
-	Linked  money.Amount   // what the same identified person was paid before
-	Pack    *validate.Pack // at the stage OnPack
-	Slip    bool           // a slip of the check was printed, or is about to be
-	Seen    Seen           // what the clerk entered of the paper
+	Linked  money.Amount         // what the same identified person was paid before
+	Pack    *validate.Pack       // at the stage OnPack
+	Slip    bool                 // a slip of the check was printed, or is about to be
+	OfSlip  validate.EntryNumber // the payment of this terminal's whose slip's code was scanned in a ticket's place, zero for none
+	Seen    Seen                 // what the clerk entered of the paper
+	TakenIn *validate.Misprinted // by this terminal, as a misprint; nil for not
 
 	policy     policy.Policy // of the act that made the verdict
 	ownerEpoch int64         // the right by which a claim of it is made
