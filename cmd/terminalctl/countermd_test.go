@@ -111,7 +111,7 @@ func TestCounterPageIsWhatThePartsSay(t *testing.T) {
 		_, rest, _ := strings.Cut(parts[i+1], end)
 		want += begin + table + end + rest
 	}
-	if *update {
+	if *rewrite {
 		if err := os.WriteFile(counterPage, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
