@@ -92,7 +92,7 @@ func orDash(s string) string {
 
 func terminalCommand() *cobra.Command {
 	return cli.Group("terminal", "Add terminals, see them, say where they stand, publish their keys, suspend and resume them", terminalAddCommand(), terminalEnrolFileCommand(), terminalListCommand(),
-		terminalShowCommand(), terminalRecoverCommand(), terminalRegionCommand(), terminalShopCommand(), terminalKeyCommand(), terminalSuspendCommand(), terminalResumeCommand(), terminalReplaceCommand())
+		terminalShowCommand(), terminalBenchCommand(), terminalRecoverCommand(), terminalRegionCommand(), terminalShopCommand(), terminalKeyCommand(), terminalSuspendCommand(), terminalResumeCommand(), terminalReplaceCommand())
 }
 
 func terminalAddCommand() *cobra.Command {

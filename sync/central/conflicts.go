@@ -140,6 +140,78 @@ func (c *Central) Conflicts(ctx context.Context, state ConflictState, terminal s
 	return list, rows.Err()
 }
 
+// ConflictQuery chooses the conflicts of a page, the newest first.
+type ConflictQuery struct {
+	State    ConflictState // "" for every state
+	Terminal string        // "" for all
+	// After is the last one of the page before, "" for the first page: ConflictPage.Next.
+	After string
+	Limit int // at most 1000
+}
+
+// ConflictPage is a page of conflicts, with how many each state has for the terminal.
+type ConflictPage struct {
+	List   []Conflict
+	Counts map[ConflictState]int
+	Next   string // ConflictQuery.After of the next page, "" at the end
+}
+
+// ConflictPage gives a page of conflicts. It begins behind the last one of the page before
+// and not at a number, so that it costs the same anywhere, and a conflict that comes moves
+// none over its edge. The error is ErrRefused for an After that is none.
+func (c *Central) ConflictPage(ctx context.Context, q ConflictQuery) (ConflictPage, error) {
+	p := ConflictPage{List: []Conflict{}, Counts: map[ConflictState]int{}}
+	if q.Limit < 1 || q.Limit > 1000 {
+		return p, fmt.Errorf("%w: %d conflicts: want 1 to 1000", ErrRefused, q.Limit)
+	}
+	if err := c.countConflicts(ctx, q.Terminal, p.Counts); err != nil {
+		return p, err
+	}
+	where, args := " WHERE $1 IN ('', coalesce(a.state, 'open')) AND $2 IN ('', c.terminal)", []any{q.State, q.Terminal}
+	if q.After != "" {
+		received, rest, _ := strings.Cut(q.After, "~")
+		number, terminal, _ := strings.Cut(rest, "~")
+		var n validate.EntryNumber
+		if _, err := fmt.Sscanf(number, "%d-%d", &n.Epoch, &n.Seq); err != nil || terminal == "" {
+			return p, fmt.Errorf("%w: %.80q is no end of a page: begin at the first page", ErrRefused, q.After)
+		}
+		where += " AND c.received <= $3 AND (c.received < $3 OR c.terminal < $4 OR c.terminal = $4 AND (c.epoch < $5 OR c.epoch = $5 AND c.seq < $6))"
+		args = append(args, received, terminal, n.Epoch, n.Seq)
+	}
+	err := eachRow(ctx, c.store.reader(), conflictsWithState+where+fmt.Sprintf(" ORDER BY c.received DESC, c.terminal DESC, c.epoch DESC, c.seq DESC LIMIT %d", q.Limit+1), func(row scanner) error {
+		x, err := scanConflict(row)
+		p.List = append(p.List, x)
+		return err
+	}, args...)
+	if err != nil {
+		return p, err
+	}
+	if len(p.List) > q.Limit {
+		p.List = p.List[:q.Limit]
+		last := p.List[q.Limit-1]
+		p.Next = wire.FormatTime(last.Received) + "~" + last.Number + "~" + last.Terminal
+	}
+	return p, nil
+}
+
+// countConflicts counts by state what has acts; the others, most of them, are open.
+func (c *Central) countConflicts(ctx context.Context, terminal string, counts map[ConflictState]int) error {
+	var all int
+	if err := c.store.reader().QueryRowContext(ctx, "SELECT count(*) FROM conflicts WHERE $1 IN ('', terminal)", terminal).Scan(&all); err != nil {
+		return err
+	}
+	err := eachRow(ctx, c.store.reader(), `SELECT a.state, count(*) FROM conflict_acts AS a WHERE $1 IN ('', a.terminal)
+		AND a.number = (SELECT max(m.number) FROM conflict_acts AS m WHERE m.terminal = a.terminal AND m.epoch = a.epoch AND m.seq = a.seq) GROUP BY a.state`, func(row scanner) error {
+		var state ConflictState
+		var n int
+		err := row.Scan(&state, &n)
+		counts[state] = n
+		return err
+	}, terminal)
+	counts[ConflictOpen] = all - counts[ConflictInquiry] - counts[ConflictSettled]
+	return err
+}
+
 // ActOnConflict does an act upon a conflict, named by its terminal and the entry's ledger
 // number. Liable is one of Liable with SettleConflict and "" else. The act is kept with
 // its operator, note and time. The terminal hears of the settlement in its feed.

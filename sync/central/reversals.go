@@ -120,6 +120,9 @@ func (c *Central) Decide(ctx context.Context, terminal string, number validate.E
 			if err := creditedHere(ctx, tx, r, number); err != nil {
 				return err
 			}
+			if err := c.sumReversed(ctx, tx, r); err != nil {
+				return fmt.Errorf("sums of the claims: %w", err)
+			}
 		}
 		newest, err = r.decide(ctx, tx, accepted, words, c.now())
 		return err

@@ -244,6 +244,16 @@ func (*sqliteStore) insert(ctx context.Context, tx *sql.Tx, b batch) (*sql.Rows,
 	return tx.QueryContext(ctx, string(statement)+b.then, args...)
 }
 
+// addRows writes them one after the other: a statement costs no round trip here.
+func (s *sqliteStore) addRows(ctx context.Context, tx *sql.Tx, list []batch) error {
+	for _, b := range list {
+		if err := writeAll(ctx, s, tx, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func lengthOf(values any) int {
 	switch list := values.(type) {
 	case []int64:

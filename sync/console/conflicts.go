@@ -81,14 +81,14 @@ func (c *console) lookAtConflict(ctx context.Context, s sheet, v url.Values) (to
 	return t, err
 }
 
-// conflictsShown bounds the list of a page; the report of conflicts has all.
-const conflictsShown = 500
+// conflictsShown are those of a page.
+const conflictsShown = 200
 
 type conflictsView struct {
 	sheet
 	Conflict        []central.Conflict
 	State, Terminal string
-	More            int
+	Next            string // an address, "" at the end
 	Counts          []chip
 }
 
@@ -96,7 +96,7 @@ func (c *console) showConflicts(w http.ResponseWriter, r *http.Request) {
 	v := conflictsView{sheet: c.sheet(r, report.Text{FR: "Conflits", EN: "Conflicts"})}
 	ctx, cancel := context.WithTimeout(r.Context(), readWithin)
 	defer cancel()
-	values, err := onlyKeys(r.URL.RawQuery, "state", "terminal")
+	values, err := onlyKeys(r.URL.RawQuery, "state", "terminal", "after")
 	states := []central.ConflictState{central.ConflictOpen, central.ConflictInquiry, central.ConflictSettled}
 	if err == nil {
 		v.State, v.Terminal = values.Get("state"), values.Get("terminal")
@@ -104,27 +104,25 @@ func (c *console) showConflicts(w http.ResponseWriter, r *http.Request) {
 			err = report.Wrongf("état %.40q : il y a %v", "state %.40q: want one of %v", v.State, states)
 		}
 	}
-	var all []central.Conflict
+	var page central.ConflictPage
 	if err == nil {
-		all, err = c.opt.Central.Conflicts(ctx, "", v.Terminal)
+		page, err = c.opt.Central.ConflictPage(ctx, central.ConflictQuery{State: central.ConflictState(v.State), Terminal: v.Terminal, After: values.Get("after"), Limit: conflictsShown})
 	}
 	if err != nil {
 		v.Problem = c.told(r, err)
 	}
-	n := map[central.ConflictState]int{}
-	for i := len(all) - 1; i >= 0; i-- { // the newest first
-		n[all[i].State]++
-		if v.State == "" || all[i].State == central.ConflictState(v.State) {
-			v.Conflict = append(v.Conflict, all[i])
-		}
+	v.Conflict = page.List
+	all := 0
+	for _, n := range page.Counts {
+		all += n
 	}
-	v.Counts = []chip{{Key: "all", Title: v.T("en tout", "in all"), Count: len(all), Address: v.Link("/conflicts", "terminal", v.Terminal), On: v.State == ""}}
+	v.Counts = []chip{{Key: "all", Title: v.T("en tout", "in all"), Count: all, Address: v.Link("/conflicts", "terminal", v.Terminal), On: v.State == ""}}
 	for _, state := range states {
 		on := v.State == string(state)
-		v.Counts = append(v.Counts, chip{string(state), v.ConflictState(central.Conflict{State: state}), n[state], v.Link("/conflicts", "terminal", v.Terminal, "state", string(state)), on})
+		v.Counts = append(v.Counts, chip{string(state), v.ConflictState(central.Conflict{State: state}), page.Counts[state], v.Link("/conflicts", "terminal", v.Terminal, "state", string(state)), on})
 	}
-	if v.More = max(0, len(v.Conflict)-conflictsShown); v.More > 0 {
-		v.Conflict = v.Conflict[:conflictsShown]
+	if page.Next != "" {
+		v.Next = v.Link("/conflicts", "terminal", v.Terminal, "state", v.State, "after", page.Next)
 	}
 	c.render(w, r, statusOf(err), "conflicts.html", v)
 }

@@ -28,7 +28,9 @@ var files embed.FS
 const (
 	staleAfter = time.Minute      // a page older than this says so
 	readWithin = 30 * time.Second // time for the reports of one request
-	pageRows   = 500              // rows of a list that is not a report's
+	// exportWithin is that of an export, which goes on as fast as its reader takes it.
+	exportWithin = 10 * time.Minute
+	pageRows     = 500 // rows of a list that is not a report's
 )
 
 // Options make a console. Central is needed.

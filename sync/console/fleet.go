@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -100,18 +101,21 @@ func (c *console) showFleet(w http.ResponseWriter, r *http.Request) {
 // exportFleet gives all rows of the page's filter.
 func (c *console) exportFleet(format report.Format) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), readWithin)
-		defer cancel()
 		q, err := parseFleet(r.URL.RawQuery)
-		var made report.Report
 		if err == nil {
-			made, err = report.FleetReport(ctx, c.db, q, c.opt.Now())
+			err = q.Check()
 		}
 		if err != nil {
 			http.Error(w, c.explain(r, err), status(err))
 			return
 		}
-		c.give(w, r, made, format, r.URL.RawQuery)
+		c.give(w, r, "fleet", format, r.URL.RawQuery, func(ctx context.Context, to io.Writer) error {
+			made, err := report.FleetReport(ctx, c.db, q, c.opt.Now())
+			if err == nil {
+				err = made.Write(to, format)
+			}
+			return err
+		})
 	}
 }
 

@@ -62,6 +62,9 @@ func seeded(t *testing.T) *central.Central {
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
+	if err := c.CountClaims(t.Context()); err != nil { // they were written past central
+		t.Fatal(err)
+	}
 	if _, err := c.Send(t.Context(), central.Message{Region: "bzh", French: "Livraison avancée à jeudi.", English: "Delivery moved to Thursday.", Operator: "anne"}); err != nil {
 		t.Fatal(err)
 	}

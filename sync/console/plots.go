@@ -14,16 +14,26 @@ import (
 
 // plotReport draws a report that says something as a picture: the rows of its whole filter,
 // not of one page. What is not known is hatched, or said beside it.
-func (c *console) plotReport(ctx context.Context, v *reportView, made report.Report) error {
+//
+// Whole tells whether made has all rows. Where it has not, payouts are added up by day once
+// more, outages are not drawn, and the others are drawn of their totals or have few rows.
+func (c *console) plotReport(ctx context.Context, v *reportView, made report.Report, whole bool) error {
 	switch made.Name {
 	case "payouts":
 		late, err := c.lateTerminals(ctx, v.now)
+		if err == nil && !whole && made.Filter.By != "" && slices.Contains(strings.Split(made.Filter.By, ","), "day") {
+			f := made.Filter
+			f.By = "day"
+			made, err = report.Make(ctx, c.db, made.Name, f, v.now)
+		}
 		if err != nil {
 			return err
 		}
 		v.plotPayouts(made, late)
 	case "outages":
-		v.plotOutages(made)
+		if whole {
+			v.plotOutages(made)
+		}
 	case "liability":
 		v.plotLapsing(made)
 	case "settlement":

@@ -98,11 +98,17 @@ func (q reportQuery) pairs(paging bool) []string {
 // link is the address of the query on its page.
 func (q reportQuery) link(s sheet) string { return s.Link("/reports/"+q.about.Name, q.pairs(true)...) }
 
-// read makes the query's report.
-func (c *console) readReport(ctx context.Context, q reportQuery, now time.Time) (report.Report, error) {
+// readReport makes the rows that the query's page needs and how many there are, -1 where that is
+// not counted: the first page in the report's own order is read by itself, and any other is
+// cut out of all rows.
+func (c *console) readReport(ctx context.Context, q reportQuery, now time.Time) (made report.Report, all int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
-	return report.Make(ctx, c.db, q.about.Name, q.filter, now)
+	if q.sort == "" && q.after == "" {
+		return report.First(ctx, c.db, q.about.Name, q.filter, now, reportRows)
+	}
+	made, err = report.Make(ctx, c.db, q.about.Name, q.filter, now)
+	return made, len(made.Rows), err
 }
 
 // mark is the place behind a row, as an address carries it: a page begins behind a row and
@@ -193,7 +199,9 @@ func identities(r report.Report) []string {
 
 // page puts the rows of a report into the query's order and gives those of its page: their
 // places in the report, how many lie before them, and the mark of the next page, "" at the end.
-func (q reportQuery) page(r report.Report) (rows []int, before int, next string, err error) {
+//
+// All is how many rows the report has, -1 for more than are here.
+func (q reportQuery) page(r report.Report, all int) (rows []int, before int, next string, err error) {
 	ids := identities(r)
 	order := make([]int, len(r.Rows))
 	for i := range order {
@@ -226,7 +234,7 @@ func (q reportQuery) page(r report.Report) (rows []int, before int, next string,
 		}
 	}
 	rows = order[before:min(before+reportRows, len(order))]
-	if end := before + len(rows); len(rows) > 0 && end < len(order) {
+	if end := before + len(rows); len(rows) > 0 && (end < all || all < 0) {
 		last := rows[len(rows)-1]
 		m := mark{ID: ids[last]}
 		if q.sort != "" {
@@ -340,11 +348,11 @@ func (c *console) showReport(w http.ResponseWriter, r *http.Request) {
 // fillReport makes the report and puts its page into the view.
 func (c *console) fillReport(ctx context.Context, v *reportView) error {
 	q := v.Query
-	made, err := c.readReport(ctx, q, v.now)
+	made, all, err := c.readReport(ctx, q, v.now)
 	if err != nil {
 		return err
 	}
-	rows, before, next, err := q.page(made)
+	rows, before, next, err := q.page(made, all)
 	if err != nil {
 		return err
 	}
@@ -354,7 +362,10 @@ func (c *console) fillReport(ctx context.Context, v *reportView) error {
 	for _, row := range made.Totals {
 		v.Totals = append(v.Totals, v.totals(made, row))
 	}
-	v.Shown = fmt.Sprintf(v.T("lignes %s à %s sur %s", "rows %s to %s of %s"), count(int64(min(before+1, len(made.Rows)))), count(int64(before+len(rows))), count(int64(len(made.Rows))))
+	from, to := count(int64(min(before+1, len(made.Rows)))), count(int64(before+len(rows)))
+	if v.Shown = fmt.Sprintf(v.T("lignes %s à %s sur %s", "rows %s to %s of %s"), from, to, count(int64(all))); all < 0 {
+		v.Shown = fmt.Sprintf(v.T("lignes %s à %s, d'autres suivent", "rows %s to %s, and more"), from, to)
+	}
 	first := q
 	if first.after = ""; q.after != "" {
 		v.First = first.link(v.sheet)
@@ -377,7 +388,7 @@ func (c *console) fillReport(ctx context.Context, v *reportView) error {
 			return err
 		}
 	}
-	return c.plotReport(ctx, v, made)
+	return c.plotReport(ctx, v, made, all == len(made.Rows))
 }
 
 // closedPeriod is a settlement that never changes again.
@@ -521,15 +532,15 @@ func (c *console) exportReport(w http.ResponseWriter, r *http.Request) {
 	if err == nil && (q.after != "" || q.sort != "" || q.down) {
 		err = report.Wrongf("un fichier a toutes les lignes, dans l'ordre du rapport : sans sort, down ni after", "a file has all rows, in the report's order: without sort, down and after")
 	}
-	var made report.Report
-	if err == nil {
-		made, err = c.readReport(r.Context(), q, c.opt.Now())
-	}
 	if err != nil {
 		http.Error(w, c.told(r, err), status(err))
 		return
 	}
-	c.give(w, r, made, format, filterWords(q))
+	now := c.opt.Now()
+	c.give(w, r, name, format, filterWords(q), func(ctx context.Context, to io.Writer) error {
+		_, _, err := report.Stream(ctx, c.db, name, q.filter, now, to, format, languageOf(r))
+		return err
+	})
 }
 
 // filterWords is a filter as the audit has it.
@@ -543,27 +554,53 @@ func filterWords(q reportQuery) string {
 	return values.Encode()
 }
 
-// give answers with a report as a file, once the audit has its filter. It is written as it is
-// made; one that breaks off in the middle ends the connection, so that nobody takes it for whole.
-func (c *console) give(w http.ResponseWriter, r *http.Request, made report.Report, format report.Format, filter string) {
-	if r.Method == http.MethodGet && !c.note(w, r, "export", fmt.Sprintf("report %s, %s, %d rows, filter %q", made.Name, format, len(made.Rows), filter)) {
+// give answers with a report as a file, once the audit has its filter. What was read goes to
+// the reader while the rest is read; where that fails the connection is cut, so that nobody
+// takes a part for the whole.
+func (c *console) give(w http.ResponseWriter, r *http.Request, name string, format report.Format, filter string, write func(context.Context, io.Writer) error) {
+	if r.Method == http.MethodGet && !c.note(w, r, "export", fmt.Sprintf("report %s, %s, filter %q", name, format, filter)) {
 		return
 	}
 	w.Header().Set("Content-Type", map[report.Format]string{report.JSON: "application/json", report.CSV: "text/csv; charset=utf-8; header=present", report.CSVFrench: "text/csv; charset=utf-8; header=present",
 		report.Table: "text/plain; charset=utf-8", report.XLSX: "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"}[format])
 	end := map[report.Format]string{report.CSVFrench: "fr.csv", report.Table: "txt"}[format]
 	if end = cmp.Or(end, string(format)); format != report.JSON {
-		w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=\"grattoir-%s-%s.%s\"", made.Name, made.Made.UTC().Format("20060102T150405Z"), end))
+		w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=\"grattoir-%s-%s.%s\"", name, c.opt.Now().UTC().Format("20060102T150405Z"), end))
 	}
 	if r.Method == http.MethodHead {
 		return
 	}
-	if err := made.WriteIn(w, format, languageOf(r)); err != nil {
-		if r.Context().Err() == nil { // otherwise the reader left
-			c.opt.Log.Error("a file was not written whole", "path", r.URL.Path, "err", err)
-		}
+	ctx, cancel := context.WithTimeout(r.Context(), exportWithin)
+	defer cancel()
+	out := &flushed{w: w}
+	err := write(ctx, out)
+	switch {
+	case err == nil || out.gone:
+	case out.begun:
+		c.opt.Log.Error("a file was not written whole", "path", r.URL.Path, "err", err)
 		panic(http.ErrAbortHandler)
+	default:
+		w.Header().Del("Content-Disposition")
+		http.Error(w, c.told(r, err), status(err))
 	}
+}
+
+// flushed sends on at once what is written.
+type flushed struct {
+	w           http.ResponseWriter
+	begun, gone bool
+}
+
+func (f *flushed) Write(p []byte) (int, error) {
+	f.begun = true
+	n, err := f.w.Write(p)
+	if err == nil {
+		if err = http.NewResponseController(f.w).Flush(); errors.Is(err, http.ErrNotSupported) {
+			err = nil
+		}
+	}
+	f.gone = f.gone || err != nil
+	return n, err
 }
 
 // status is the HTTP status of a report that could not be made.

@@ -196,6 +196,12 @@ type fleetReading struct {
 	open      map[string]int64 // conflicts, read once
 }
 
+// Check is ErrFilter for a query that Fleet would refuse.
+func (q FleetQuery) Check() error {
+	_, err := q.prepare(time.Time{})
+	return err
+}
+
 func (q FleetQuery) prepare(now time.Time) (fleetReading, error) {
 	// Stored times have milliseconds; with a finer clock, and only then, a contact could be
 	// on the other side of a limit here than it is for stateAt.

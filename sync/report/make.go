@@ -29,6 +29,8 @@ type About struct {
 	parts   func() []Part
 	// many: By may join several words, in the order of By.
 	many bool
+	// coarse is a By of few rows with the same currencies.
+	coarse string
 }
 
 // Kinds are the reports there are, in the order in which people want them.
@@ -67,6 +69,18 @@ func (a About) make(ctx context.Context, db *sql.DB, f Filter, now time.Time) (R
 
 // within makes a report out of what a transaction sees.
 func (a About) within(ctx context.Context, tx *sql.Tx, f Filter, now time.Time) (Report, error) {
+	r, err := a.prepare(ctx, tx, f, now)
+	if err != nil {
+		return Report{}, err
+	}
+	if err := a.read(&r, ctx, tx); err != nil {
+		return Report{}, fmt.Errorf("report %s: %w", a.Name, err)
+	}
+	return r, nil
+}
+
+// prepare looks the filter over and makes a report without rows.
+func (a About) prepare(ctx context.Context, tx *sql.Tx, f Filter, now time.Time) (Report, error) {
 	f, err := f.located()
 	if err == nil {
 		f, err = a.takes(f)
@@ -78,10 +92,7 @@ func (a About) within(ctx context.Context, tx *sql.Tx, f Filter, now time.Time) 
 	if a.parts != nil {
 		r.Parts = a.parts()
 	}
-	if err = f.known(ctx, tx); err == nil {
-		err = a.read(&r, ctx, tx)
-	}
-	if err != nil {
+	if err = f.known(ctx, tx); err != nil {
 		return Report{}, fmt.Errorf("report %s: %w", a.Name, err)
 	}
 	return r, nil
@@ -211,8 +222,14 @@ func (c *conditions) ofDays(f Filter, column string) {
 	}
 }
 
-// add appends a row, whose values stand in the order of the columns.
+// add takes a row, whose values stand in the order of the columns.
 func (r *Report) add(values ...Value) error {
+	if r.count++; !r.totalled {
+		r.tally(values)
+	}
+	if r.sink != nil {
+		return r.sink(values)
+	}
 	if len(r.Rows) == MaxRows {
 		return fmt.Errorf("%w: more than %d rows: choose fewer days, a shop or a game", ErrTooLarge, MaxRows)
 	}
@@ -230,23 +247,18 @@ func (r *Report) column(key string) int {
 // columns has one. The columns of a report of one currency are given it.
 func (r *Report) addTotals(keys ...string) {
 	currency, demonstration := r.column("currency"), r.column("demonstration")
-	sections := map[[2]string][][]Value{}
-	for _, row := range r.Rows {
-		var k [2]string
-		if currency >= 0 {
-			k[0] = row[currency].Text
-		}
-		if demonstration >= 0 {
-			k[1] = row[demonstration].Text
-		}
-		sections[k] = append(sections[k], row)
-	}
-	if currency < 0 && demonstration < 0 && len(r.Rows) == 0 {
-		sections[[2]string{}] = nil
+	if currency < 0 && demonstration < 0 && r.sections == nil {
+		r.sections = map[[2]string][]columnSum{{}: make([]columnSum, len(r.Columns))}
 	}
 	currencies := map[string]bool{}
-	for _, k := range sortedKeys(sections, func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
-		row := totalRow(r.Columns, sections[k], keys...)
+	for _, k := range sortedKeys(r.sections, func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+		row := make([]Value, len(r.Columns))
+		for i, c := range r.Columns {
+			row[i] = unknown(c.Kind)
+			if slices.Contains(keys, c.Key) {
+				row[i] = r.sections[k][i].total(c)
+			}
+		}
 		if currency >= 0 {
 			row[currency] = knownText(k[0])
 			currencies[k[0]] = true

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"grattoir/sync/central"
 	"grattoir/validate/money"
 )
 
@@ -43,8 +44,8 @@ func SignalRules() []SignalRule {
 		{Signal: MiddleMissing, Title: Text{"Lots moyens absents", "Middle prizes missing"},
 			Rule: Text{"La part des lots moyens parmi les lots payés au comptoir, comparée à celle des tableaux des tickets mêmes, par le test binomial exact, côté bas : aucun autre terminal n'est supposé honnête.",
 				"The share of middle prizes among those paid at the counter, against that of the tables of the very tickets, by the exact binomial test, lower side: no other terminal's honesty is assumed."},
-			Parameters: Text{fmt.Sprintf("moyen : de %d à %d fois le prix du ticket ; au moins %d attendus, au plus un tiers observé", middleFrom, middleToCent, fewest),
-				fmt.Sprintf("middle: %d to %d times the ticket's price; at least %d expected, at most a third seen", middleFrom, middleToCent, fewest)},
+			Parameters: Text{fmt.Sprintf("moyen : de %d à %d fois le prix du ticket ; au moins %d attendus, au plus un tiers observé", central.MiddleFrom, central.MiddleMost, fewest),
+				fmt.Sprintf("middle: %d to %d times the ticket's price; at least %d expected, at most a third seen", central.MiddleFrom, central.MiddleMost, fewest)},
 			FalseAlarms: Text{"un point de vente dont la caisse ne permet pas de payer ces lots et qui envoie ailleurs", "a shop whose till cannot pay such prizes, and which sends people elsewhere"},
 			Case:        Text{"Ontario : 247 détaillants ont touché de gros lots, là où on en attendait environ 57 (CBC 2006).", "Ontario: 247 insiders won major prizes, where about 57 were expected (CBC 2006)."}},
 		{Signal: OddHours, Title: Text{"Paiements de nuit", "Night payments"}, FalseAlarms: Text{"un point de vente ouvert la nuit, une horloge fausse (rapport sync, écart)", "a shop that is open at night, a clock that is wrong (sync report, skew)"},
@@ -57,7 +58,7 @@ func SignalRules() []SignalRule {
 		UnsoldCheck:      {"Les tickets des livrets du point de vente lui-même qui ne sont pas en vente, ou sont revenus, et qu'il regarde ; chacun une fois.", "Tickets of the shop's own packs that are not on sale, or went back, and that it looks at; each once."},
 		PaidOrStolen:     {"Les tickets déjà payés ou volés qui y sont présentés ; chacun une fois.", "Tickets that are paid or stolen and presented there; each once."},
 		CheckedElsewhere: {"Les gagnants regardés ici et payés ensuite dans un autre point de vente, parmi les gagnants regardés ici.", "Winners looked at here and paid at another shop later, of the winners looked at here."},
-		OddHours:         {fmt.Sprintf("Les paiements entre %d h et %d h, à l'horloge de l'appareil, parmi tous.", nightBegins, nightEnds), fmt.Sprintf("Payments between %d and %d h, by the device's clock, of all payments.", nightBegins, nightEnds)},
+		OddHours:         {fmt.Sprintf("Les paiements entre %d h et %d h, à l'horloge de l'appareil, parmi tous.", central.NightBegins, central.NightEnds), fmt.Sprintf("Payments between %d and %d h, by the device's clock, of all payments.", central.NightBegins, central.NightEnds)},
 		Cancelled:        {"Les paiements qu'on demande de reprendre, et ceux que le centre a permis et qui furent rendus, parmi tous.", "Payments asked to be taken back, and claims that central allowed and the terminal gave back, of all payments."},
 	} {
 		for i := range list {
