@@ -35,13 +35,13 @@ const (
 func classes() map[string]class {
 	list := map[string]class{}
 	for c, names := range map[class]string{
-		apart: "game import, game list, game show, game evaluate, key new, block sample, block seal, block cosign, policy sign, policy cosign, policy show, serve, settlement verify",
-		looks: "terminal list, terminal show, terminal key, pack list, pack rights, pack risks, reversal list, conflict list, conflict show, conflict recalled, conflict attempts, message list, message readers, " +
+		apart: "software sign, game import, game list, game show, game evaluate, key new, block sample, block seal, block cosign, policy sign, policy cosign, policy show, serve, settlement verify",
+		looks: "terminal bench, software show, terminal list, terminal show, terminal key, pack list, pack rights, pack risks, reversal list, conflict list, conflict show, conflict recalled, conflict attempts, message list, message readers, " +
 			"identity list, identity audit, settlement list, audit list, audit verify, user list, claims waiting, claims list, ca show, catalogue show, software list, policy list, game suspensions, game sales",
 		acts: "terminal add, terminal enrol-file, terminal shop, terminal region, terminal recover, terminal suspend, terminal resume, terminal replace, pack deliver, pack activate, pack settle, pack move, pack write-off, " +
 			"pack return, pack stolen, pack recover, reversal accept, reversal refuse, conflict inquire, conflict settle, conflict reopen, message send, message withdraw, policy publish, policy withdraw, " +
-			"block publish, game close, game suspend, game resume, game end-sales, game resume-sales, settlement close, claims allow, claims free, catalogue publish, software announce, software withdraw, restore",
-		gives:  "backup, stick make, block pepper, settlement export, ca rotate, report sync, report settlement, report payouts, report prizes, report liability, report inventory, report conflicts, report refusals, report signals, report outages",
+			"block publish, game close, game suspend, game resume, game end-sales, game resume-sales, settlement close, claims allow, claims free, catalogue publish, software announce, software withdraw, software publish, software roll, software halt, software resume, restore",
+		gives:  "report audit, backup, stick make, block pepper, settlement export, ca rotate, report sync, report settlement, report payouts, report prizes, report liability, report inventory, report conflicts, report refusals, report signals, report outages",
 		itself: "user add, user role, user password, user suspend, user resume, identity ask, identity agree, identity show, identity erase",
 	} {
 		for name := range strings.SplitSeq(names, ", ") {

@@ -259,13 +259,16 @@ are made anew out of the claims first; terminals wait meanwhile.`,
 				return err
 			}
 			defer func() { err = errors.Join(err, c.Close()) }()
-			if again {
-				if err := c.CountClaims(cmd.Context()); err != nil {
-					return err
+			var a central.SumAudit
+			if err := audited(cmd, c, func(ctx context.Context) (err error) {
+				if again {
+					if err := c.CountClaims(ctx); err != nil {
+						return err
+					}
 				}
-			}
-			a, err := c.AuditSums(cmd.Context())
-			if err != nil {
+				a, err = c.AuditSums(ctx)
+				return err
+			}); err != nil {
 				return err
 			}
 			return showAudit(cmd, a, asJSON)

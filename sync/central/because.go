@@ -77,6 +77,8 @@ const (
 	BecauseSuspendedAlready    Because = "suspended-already"
 	BecauseNotSuspended        Because = "not-suspended"
 	BecauseClaimsAllowed       Because = "claims-allowed"
+	BecausePageRows            Because = "page-rows"
+	BecausePageEnd             Because = "page-end"
 	BecauseReleaseOther        Because = "release-other"
 )
 
@@ -110,6 +112,6 @@ func Refusals() []Because {
 		BecauseBlockSuspended, BecausePackPaid, BecausePackUnknownHere, BecauseTicketRange, BecauseWholePack, BecauseNotAllStolen,
 		BecauseStolenAlready, BecauseTicketActs, BecausePackNotDelivered, BecauseReturnedAlready, BecauseTicketRuns, BecausePackForgotten,
 		BecauseSettleRule, BecauseSalesEndedAlready, BecauseSalesNotEnded, BecauseSuspendedAlready, BecauseNotSuspended, BecauseClaimsAllowed,
-		BecauseReleaseOther,
+		BecausePageRows, BecausePageEnd, BecauseReleaseOther,
 	}
 }

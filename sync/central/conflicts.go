@@ -162,7 +162,7 @@ type ConflictPage struct {
 func (c *Central) ConflictPage(ctx context.Context, q ConflictQuery) (ConflictPage, error) {
 	p := ConflictPage{List: []Conflict{}, Counts: map[ConflictState]int{}}
 	if q.Limit < 1 || q.Limit > 1000 {
-		return p, fmt.Errorf("%w: %d conflicts: want 1 to 1000", ErrRefused, q.Limit)
+		return p, because(BecausePageRows, fmt.Errorf("%w: %d conflicts: want 1 to 1000", ErrRefused, q.Limit), q.Limit)
 	}
 	if err := c.countConflicts(ctx, q.Terminal, p.Counts); err != nil {
 		return p, err
@@ -173,7 +173,7 @@ func (c *Central) ConflictPage(ctx context.Context, q ConflictQuery) (ConflictPa
 		number, terminal, _ := strings.Cut(rest, "~")
 		var n validate.EntryNumber
 		if _, err := fmt.Sscanf(number, "%d-%d", &n.Epoch, &n.Seq); err != nil || terminal == "" {
-			return p, fmt.Errorf("%w: %.80q is no end of a page: begin at the first page", ErrRefused, q.After)
+			return p, because(BecausePageEnd, fmt.Errorf("%w: %.80q is no end of a page: begin at the first page", ErrRefused, q.After), q.After)
 		}
 		where += " AND c.received <= $3 AND (c.received < $3 OR c.terminal < $4 OR c.terminal = $4 AND (c.epoch < $5 OR c.epoch = $5 AND c.seq < $6))"
 		args = append(args, received, terminal, n.Epoch, n.Seq)

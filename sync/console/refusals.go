@@ -88,6 +88,8 @@ func refusalTexts() map[central.Because]report.Text {
 		central.BecauseSuspendedAlready:    {FR: "il est déjà suspendu", EN: "it is suspended already"},
 		central.BecauseNotSuspended:        {FR: "il n'est pas suspendu par lui-même", EN: "it is not suspended by itself"},
 		central.BecauseClaimsAllowed:       {FR: "les paiements en ligne sont déjà permis", EN: "claims are allowed already"},
+		central.BecausePageRows:            {FR: "%d lignes : il en faut 1 à 1000", EN: "%d rows: want 1 to 1000"},
+		central.BecausePageEnd:             {FR: "%.80q n'est pas la fin d'une page : reprenez à la première page", EN: "%.80q is no end of a page: begin at the first page"},
 		central.BecauseReleaseOther:        {FR: "cette version a été annoncée avec d'autres octets", EN: "this version was announced with other bytes"},
 	}
 }

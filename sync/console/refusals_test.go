@@ -19,7 +19,7 @@ import (
 // commandsAlone are the files of central whose refusals only commands on its machine meet.
 func commandsAlone() []string {
 	return []string{"activation.go", "backup.go", "blocks.go", "catalogue.go", "central.go", "enrol.go", "feed.go", "free.go", "identities.go", "keys.go", "losses.go", "pepper.go", "prove.go", "recover.go",
-		"renew.go", "revoke.go", "rotate.go", "settlements.go", "snapshot.go", "stick.go", "store.go", "terminals.go", "users.go"}
+		"renew.go", "revoke.go", "rotate.go", "settlements.go", "snapshot.go", "software.go", "stick.go", "store.go", "terminals.go", "users.go"}
 }
 
 // TestEveryRefusalHasItsTextsInBothLanguages: each kind has two, each place that refuses gives
