@@ -3,13 +3,14 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := build
 
 GO      ?= go
+comma   := ,
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -X main.buildVersion=$(VERSION)
 # One file that needs nothing of the terminal's system: static, no dynamic extensions.
 STATIC_TAGS    := sqlite_omit_load_extension,osusergo,netgo
 STATIC_LDFLAGS := $(LDFLAGS) -s -w -linkmode external -extldflags -static
 
-.PHONY: build deps deps-build demo test check race lint cross smoke emulated bench soak fuzz clean
+.PHONY: build deps deps-build demo test check race lint cross smoke emulated bench soak fuzz clean image test-image deps-image
 
 build: ## the programs, into bin/
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/central ./cmd/terminald ./cmd/terminalctl ./cmd/demo ./cmd/bench
@@ -42,7 +43,7 @@ race: ## all tests with the race detector
 	CI=$${CI:-} $(GO) test -race -timeout 15m ./...
 	@# Side by side: 50 000 power cuts, whose log has the figures, and 1 000 tickets with a fault before every twentieth.
 	CI=$${CI:-} GRATTOIR_DAY=whole $(GO) test -timeout 15m -v -run 'PowerCuts|DayOfFaults' ./sync/ledger ./cmd/terminald
-	CI=$${CI:-} GRATTOIR_FLEET=whole $(GO) test -cpu 1 -parallel 2 -timeout 15m -v -run Fleet ./cmd/terminald # 12 simulated evenings of 20 shops, and bugs planted in some
+	CI=$${CI:-} GRATTOIR_FLEET=whole $(GO) test -cpu 1 -parallel 2 -timeout 15m -v -run Fleet ./cmd/terminald # simulated evenings of 20 shops, 6 a processor and at most 40, and bugs planted in some
 	CI=$${CI:-} $(GO) test -timeout 5m ./validate/game/rules # what the detector makes too slow: see uniform_test.go
 
 lint: check
@@ -69,8 +70,17 @@ soak: ## the long runs
 	GRATTOIR_SOAK=1 $(GO) test -timeout 6h -v -run FleetPays ./cmd/terminald # 1 000 evenings
 	$(GO) test -run '^$$' -bench Reports -benchtime 3x -timeout 2h ./sync/report -claims 10000000
 
+deps-image: ## what building and starting card images needs
+	@.ci/deps build test image
+
+image: deps-image ## the terminals' card images and updates, into image-out/; as root, BOARDS=pi,virt, FLAGS="--key FILE ..."
+	$(GO) run ./cmd/image --board $(or $(BOARDS),pi$(comma)virt) $(FLAGS)
+
+test-image: deps-image build ## builds the image and starts it under emulation: it pays, is updated, and comes back from a bad update
+	GRATTOIR_IMAGE=1 $(GO) test -count=1 -timeout 40m -v -run Image ./cmd/image
+
 fuzz: ## every fuzz target for half a minute
 	@.ci/fuzz 30s
 
 clean:
-	rm -rf bin bench-out demo-out test-out
+	rm -rf bin bench-out demo-out test-out image-out

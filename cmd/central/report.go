@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -215,15 +216,20 @@ func runReport(cmd *cobra.Command, flags reportFlags, a report.About) (err error
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	rows := 0
-	write := func(w io.Writer) (err error) {
-		_, rows, err = report.Stream(cmd.Context(), c.Reader(), a.Name, filter, time.Now(), w, format, lang)
+	err = audited(cmd, c, func(ctx context.Context) error {
+		write := func(w io.Writer) (err error) {
+			_, rows, err = report.Stream(ctx, c.Reader(), a.Name, filter, time.Now(), w, format, lang)
+			return err
+		}
+		if flags.out == "" {
+			return write(cmd.OutOrStdout())
+		}
+		err := writePrivate(flags.out, write)
+		if err == nil {
+			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "Written: %s, %d rows\n", flags.out, rows)
+		}
 		return err
-	}
-	if flags.out == "" {
-		err = write(cmd.OutOrStdout())
-	} else if err = writePrivate(flags.out, write); err == nil {
-		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "Written: %s, %d rows\n", flags.out, rows)
-	}
+	})
 	if errors.Is(err, report.ErrFilter) {
 		return cli.Exit(cli.Usage, err)
 	}

@@ -44,6 +44,9 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Condition: func(word string) (bool, error) {
+			if word == "loop" {
+				return loops(), nil
+			}
 			if word != "gpio" {
 				return false, fmt.Errorf("unknown condition %q", word)
 			}
@@ -51,7 +54,8 @@ func TestScripts(t *testing.T) {
 			return len(chips) > 0, err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "flip": flip, "status": status, "paid": paid, "till": till, "signed": signed, "hold": hold, "payT1": payT1, "noted": noted, "cutaudit": cutAudit,
-			"counter": openCounter, "enrolled": enrolled, "answers": answers, "device": device, "locked": locked, "files": files, "image": image},
+			"counter": openCounter, "enrolled": enrolled, "answers": answers, "device": device, "locked": locked, "files": files, "image": image,
+			"centre": centre, "trusts": trusts, "hostname": hostname, "benched": benched, "mode": mode, "edit": edit, "loopcard": loopCard, "untouched": uncarded},
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"grattoir/cmd/internal/cli"
+	"grattoir/cmd/internal/notify"
 	"grattoir/cmd/internal/pins"
 	"grattoir/cmd/internal/uptime"
 	"grattoir/configs"
@@ -27,13 +28,14 @@ import (
 	"grattoir/sync/ledger"
 	"grattoir/validate"
 	"grattoir/validate/money"
+	"grattoir/validate/policy"
 	"grattoir/validate/ticket"
 )
 
 // run is the daemon's life: open, recover, serve, stop in order.
 func run(ctx context.Context, path string, c configs.Terminal) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	return (&daemon{path: path, config: c, log: log, now: clock(), pins: pins.Machine(c)}).run(ctx)
+	return (&daemon{path: path, config: c, log: log, now: clock(), pins: pins.Machine(c), manager: notify.Find()}).run(ctx)
 }
 
 // run opens the parts, and closes them however it ends.
@@ -54,6 +56,9 @@ type daemon struct {
 	config configs.Terminal
 	log    *slog.Logger
 	now    func() time.Time
+	ready  time.Time // when it was
+
+	manager *notify.Manager // who started it, nil for nobody
 
 	pins    gpio.Finder
 	board   *board // nil where no pin is configured
@@ -176,7 +181,7 @@ func (d *daemon) openCounter(ctx context.Context) (err error) {
 		Sign: slipSigner(c, d.trust.identity, d.log)}
 	desk := terminal.Options{Name: c.Name, Shelf: d.blocks.shelf, Ledger: journal{d.book, d.team.shut}, Currency: c.Policy.Currency,
 		Printer: desk{printer.Desk{Device: d.devices.paper, Stationery: d.stationery, Log: d.log}, tornIn(c.Data)}, Central: d.link.central(), Packs: d.link.packs(), Messages: d.link.messages(), Policy: d.rules.inForce, Limits: d.limit,
-		AcceptScaled: c.AcceptScaled, ResultSlips: terminal.ResultSlips(c.Printer.ResultSlip), ReleaseAtClose: c.ReleaseAtClose, Operator: c.Operator, Now: d.now, Trusted: d.trusted, Log: d.log, LedgerFault: ledgerFault, Looked: d.book.Looked,
+		AcceptScaled: c.AcceptScaled, ResultSlips: policy.ResultSlips(c.Printer.ResultSlip), ReleaseAtClose: c.ReleaseAtClose, Operator: c.Operator, Now: d.now, Trusted: d.trusted, Log: d.log, LedgerFault: ledgerFault, Looked: d.book.Looked,
 		Clock: newClockWatch(d.now, uptime.Since, d.trusted, signedFloor(ctx, d.book)).fault, Step: crashStep()}
 	d.team.join(&desk)
 	d.counter = terminal.New(desk)
@@ -225,9 +230,13 @@ func (d *daemon) serve(ctx context.Context) error {
 	var scanning, working group
 	failed := make(chan error, 1)
 	scanning.failed, working.failed = failed, failed
+	d.ready = time.Now()
 	d.startWork(work, &working, servers)
 	d.startScans(scans, &scanning)
 	d.log.Info("ready", "terminal", d.config.Name, "page", servers[0].url, "socket", d.config.Socket, "blocks", len(d.blocks.list()))
+
+	logError(d.log, "ready", d.manager.Ready())
+	working.start("sign of life", func() error { d.manager.Feed(work, d.alive, d.log); return nil })
 
 	select {
 	case <-ctx.Done():
@@ -235,6 +244,7 @@ func (d *daemon) serve(ctx context.Context) error {
 	case err = <-failed:
 		d.log.Error("stopping: a part has failed", "err", err)
 	}
+	logError(d.log, "stopping", d.manager.Stopping())
 	stopScans()
 	scanning.Wait()
 	d.page.Close() // its open streams would outlive their listener
@@ -245,6 +255,23 @@ func (d *daemon) serve(ctx context.Context) error {
 	stopWork()
 	working.Wait()
 	return err
+}
+
+// alive is what a sign of life says: the counter and the ledger answer. Devices, blocks and
+// the network may be as they are, since a new start would mend none of them.
+func (d *daemon) alive(ctx context.Context) error {
+	done := make(chan error, 1)
+	go func() {
+		d.counter.State()
+		_, err := d.book.FeedCursor(ctx)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("the counter or the ledger has not answered: %w", ctx.Err())
+	}
 }
 
 // startWork starts what serves until the slip in hand is out.
@@ -328,7 +355,7 @@ func (d *daemon) listen(ctx context.Context) ([]server, error) {
 	url := "http://" + web.Addr().String() + "/"
 	acts := control.Handler(control.Options{Terminal: d.counter, Language: money.Language(d.config.Language), Status: func() control.Status { return d.status(ctx, url) },
 		Rescan: func() error { return errors.Join(d.blocks.rescan(ctx), d.rules.rescan(), d.link.reread(ctx)) }, Render: d.render,
-		Bench: d.bench(), Printer: printerActs(d.devices.paper), Roster: d.team.roster(), Log: d.log})
+		Bench: d.bench(), Printer: printerActs(d.devices.paper), Roster: d.team.roster(), Ready: d.readiness, Quiet: d.quiet, Log: d.log})
 	return []server{
 		{&http.Server{Handler: d.page.Handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}, "pages", url, web},
 		{&http.Server{Handler: acts, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}, "socket", "", socket},

@@ -223,7 +223,7 @@ func (c *Central) ActOnConflict(ctx context.Context, terminal string, number val
 		return fail(err)
 	}
 	if act == SettleConflict != slices.Contains(Liable(), liable) || act != SettleConflict && liable != "" {
-		return fail(fmt.Errorf("%w: who bears it: one of %s, when it is settled", ErrRefused, strings.Join(Liable(), ", ")))
+		return fail(because(BecauseLiableMissing, fmt.Errorf("%w: who bears it: one of %s, when it is settled", ErrRefused, strings.Join(Liable(), ", ")), Liable()))
 	}
 	var done Conflict
 	var newest int64
@@ -234,7 +234,7 @@ func (c *Central) ActOnConflict(ctx context.Context, terminal string, number val
 			return err
 		}
 		if n, err := held.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(fmt.Errorf("%w: no entry of that number is a conflict (central conflict list)", ErrNotFound), err)
+			return errors.Join(because(BecauseConflictUnknown, fmt.Errorf("%w: no entry of that number is a conflict (central conflict list)", ErrNotFound)), err)
 		}
 		if done, err = scanConflict(tx.QueryRowContext(ctx, conflictsWithState+" WHERE c.terminal = $1 AND c.epoch = $2 AND c.seq = $3", terminal, number.Epoch, number.Seq)); err != nil {
 			return err
@@ -276,7 +276,7 @@ func (c Conflict) next(act ConflictAct) (ConflictState, error) {
 			legal = append(legal, string(step.act))
 		}
 	}
-	return "", fmt.Errorf("%w: it is %s; legal now: %s", ErrRefused, c.State, strings.Join(legal, ", "))
+	return "", because(BecauseConflictStands, fmt.Errorf("%w: it is %s; legal now: %s", ErrRefused, c.State, strings.Join(legal, ", ")), c.State, legal)
 }
 
 // ConflictFile gives a conflict with its acts and both sides' proofs, or ErrNotFound.
@@ -289,7 +289,7 @@ func (c *Central) ConflictFile(ctx context.Context, terminal string, number vali
 	var err error
 	f.Conflict, err = scanConflict(q.QueryRowContext(ctx, conflictsWithState+" WHERE c.terminal = $1 AND c.epoch = $2 AND c.seq = $3", terminal, number.Epoch, number.Seq))
 	if errors.Is(err, sql.ErrNoRows) {
-		return fail(fmt.Errorf("%w (central conflict list)", ErrNotFound))
+		return fail(because(BecauseConflictUnknown, fmt.Errorf("%w (central conflict list)", ErrNotFound)))
 	}
 	if err != nil {
 		return fail(err)

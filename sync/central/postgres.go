@@ -103,11 +103,15 @@ func (s *postgresStore) migrate(ctx context.Context) error {
 
 func (s *postgresStore) change(ctx context.Context, act func(ctx context.Context, tx *sql.Tx) error) error {
 	pause := firstPause
+	act, durable := witnessed(ctx, act)
 	for try := 1; ; try++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		err := s.try(context.WithoutCancel(ctx), act)
+		if err == nil {
+			durable()
+		}
 		if !lostRace(err) {
 			return err
 		}

@@ -154,6 +154,8 @@ func unreadable(e ledger.Entry) string {
 		_, err = e.MessageRead()
 	case ledger.KindAttempt:
 		_, err = e.Attempt()
+	case ledger.KindMisprint:
+		_, err = e.Misprint()
 	case ledger.KindCarriedLine:
 		_, err = e.CarriedBody()
 	default:
@@ -235,6 +237,8 @@ func (in *intake) judgeOther(ctx context.Context, l line) error {
 		return in.messageRead(ctx, l)
 	case l.entry.Kind == ledger.KindAttempt:
 		return in.attempt(ctx, l)
+	case l.entry.Kind == ledger.KindMisprint:
+		return in.misprint(ctx, l)
 	}
 	return nil
 }

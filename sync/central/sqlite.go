@@ -156,6 +156,7 @@ func (s *sqliteStore) change(ctx context.Context, act func(ctx context.Context, 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	act, durable := witnessed(ctx, act)
 	g, err := s.join(context.WithoutCancel(ctx), act)
 	if g == nil {
 		return err
@@ -163,6 +164,9 @@ func (s *sqliteStore) change(ctx context.Context, act func(ctx context.Context, 
 	<-g.ended
 	if g.lost != nil {
 		return g.lost // err may tell of what another change of the group had written
+	}
+	if err == nil {
+		durable()
 	}
 	return err
 }

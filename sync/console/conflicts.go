@@ -49,7 +49,7 @@ func (c *console) conflictPages() {
 // entryNumber reads a ledger number as lists show it.
 func entryNumber(text string) (n validate.EntryNumber, err error) {
 	if _, err := fmt.Sscanf(text, "%d-%d", &n.Epoch, &n.Seq); err != nil || n.Epoch < 1 || n.Seq < 1 {
-		return n, fmt.Errorf("%w: %.40q: want a ledger number like 1-000017", report.ErrFilter, text)
+		return n, report.Wrongf("%.40q : il faut un numéro d'écriture comme 1-000017", "%.40q: want a ledger number like 1-000017", text)
 	}
 	return n, nil
 }
@@ -61,7 +61,7 @@ func (c *console) lookAtConflict(ctx context.Context, s sheet, v url.Values) (to
 		return t, err
 	}
 	if strings.TrimSpace(v.Get("note")) == "" {
-		return t, fmt.Errorf("%w: %s", report.ErrFilter, s.T("dites pourquoi : le motif est gardé", "say why: the reason is kept"))
+		return t, report.Wrongf("dites pourquoi : le motif est gardé", "say why: the reason is kept")
 	}
 	file, err := c.opt.Central.ConflictFile(ctx, v.Get("terminal"), n)
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *console) showConflicts(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		v.State, v.Terminal = values.Get("state"), values.Get("terminal")
 		if v.State != "" && !slices.Contains(states, central.ConflictState(v.State)) {
-			err = fmt.Errorf("%w: state %.40q: want one of %v", report.ErrFilter, v.State, states)
+			err = report.Wrongf("état %.40q : il y a %v", "state %.40q: want one of %v", v.State, states)
 		}
 	}
 	var page central.ConflictPage

@@ -53,7 +53,7 @@ func KindOf(name string) (About, bool) {
 func Make(ctx context.Context, db *sql.DB, name string, f Filter, now time.Time) (Report, error) {
 	a, ok := KindOf(name)
 	if !ok {
-		return Report{}, fmt.Errorf("%w: there is no report %.40q", ErrFilter, name)
+		return Report{}, Wrongf("il n'y a pas de rapport %.40q", "there is no report %.40q", name)
 	}
 	return a.make(ctx, db, f, now)
 }
@@ -102,7 +102,7 @@ func (a About) prepare(ctx context.Context, tx *sql.Tx, f Filter, now time.Time)
 func (a About) takes(f Filter) (Filter, error) {
 	for name := range f.set() {
 		if name != "by" && !slices.Contains(a.Filters, name) {
-			return f, fmt.Errorf("%w: the %s report can be filtered by %s, not by %s", ErrFilter, a.Name, strings.Join(a.Filters, ", "), name)
+			return f, Wrongf("le rapport %s se filtre par %s, non par %s", "the %s report can be filtered by %s, not by %s", a.Name, strings.Join(a.Filters, ", "), name)
 		}
 	}
 	if f.By == "" {
@@ -116,11 +116,12 @@ func (a About) takes(f Filter) (Filter, error) {
 		}
 	}
 	if len(ordered) != len(words) || len(words) > 1 && !a.many {
-		want := "its rows are always about the same"
+		want, voulu := "its rows are always about the same", "ses lignes portent toujours sur la même chose"
 		if a.By != nil {
-			want = "want of " + strings.Join(a.By, ", ")
+			list := strings.Join(a.By, ", ")
+			want, voulu = "want of "+list, "il y a "+list
 		}
-		return f, fmt.Errorf("%w: the %s report by %.60q: %s", ErrFilter, a.Name, f.By, want)
+		return f, Wrongf("rapport %s par %.60q : %.0s%s", "the %s report by %.60q: %s%.0s", a.Name, f.By, want, voulu)
 	}
 	f.By = strings.Join(ordered, ",")
 	return f, nil
@@ -148,7 +149,7 @@ func (f Filter) known(ctx context.Context, tx *sql.Tx) error {
 			return err
 		}
 		if n == 0 {
-			return fmt.Errorf("%w: %s %.80q is not known: %s", ErrFilter, x.name, x.value, x.hint)
+			return Wrongf("%[4]s %.80[2]q inconnu : la page des terminaux les montre", "%[1]s %.80[2]q is not known: %[3]s", x.name, x.value, x.hint, map[string]string{"terminal": "terminal", "shop": "point de vente", "region": "région"}[x.name])
 		}
 	}
 	if f.Game == "" && f.Block == (validate.BlockID{}) {
@@ -168,11 +169,12 @@ func (f Filter) knownBlocks(ctx context.Context, tx *sql.Tx) error {
 		return fmt.Errorf("blocks: %w", err)
 	}
 	if f.Game != "" && !slices.Contains(games, f.Game) {
-		known := "no block is published yet"
+		known, connus := "no block is published yet", "aucun bloc n'est encore publié"
 		if len(games) > 0 {
-			known = "published are " + strings.Join(games, ", ")
+			list := fmt.Sprintf("%.400s", strings.Join(games, ", "))
+			known, connus = "published are "+list, "sont publiés "+list
 		}
-		return fmt.Errorf("%w: game %.80q has no published block: %.400s", ErrFilter, f.Game, known)
+		return Wrongf("le jeu %.80q n'a aucun bloc publié : %[3]s", "game %.80q has no published block: %.400[2]s", f.Game, known, connus)
 	}
 	if f.Block == (validate.BlockID{}) {
 		return nil
@@ -182,7 +184,7 @@ func (f Filter) knownBlocks(ctx context.Context, tx *sql.Tx) error {
 		return err
 	}
 	if n == 0 {
-		return fmt.Errorf("%w: block %v is not published: central report prizes shows the ids", ErrFilter, f.Block)
+		return Wrongf("le bloc %v n'est pas publié : le rapport prizes a les identifiants", "block %v is not published: central report prizes shows the ids", f.Block)
 	}
 	return nil
 }

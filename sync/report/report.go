@@ -133,7 +133,7 @@ type Day struct {
 func ParseDay(text string) (Day, error) {
 	t, err := time.Parse(time.DateOnly, text)
 	if err != nil || t.Year() < 1970 {
-		return Day{}, fmt.Errorf("%w: day %.40q: want year-month-day from 1970 on, like 2026-11-28", ErrFilter, text)
+		return Day{}, Wrongf("jour %.40q : il faut année-mois-jour depuis 1970, comme 2026-11-28", "day %.40q: want year-month-day from 1970 on, like 2026-11-28", text)
 	}
 	return dayOf(t), nil
 }
@@ -180,7 +180,7 @@ func (f Filter) located() (Filter, error) {
 		f.Zone = Paris()
 	}
 	if !f.From.IsZero() && !f.To.IsZero() && f.To.before(f.From) {
-		return f, fmt.Errorf("%w: the last day %v comes before the first day %v", ErrFilter, f.To, f.From)
+		return f, Wrongf("le dernier jour %v vient avant le premier %v", "the last day %v comes before the first day %v", f.To, f.From)
 	}
 	return f, nil
 }
