@@ -346,7 +346,9 @@ func TestPagesOfAReportHaveEachRowOnce(t *testing.T) {
 				path = html.UnescapeString(m[1])
 			}
 			if pages == 0 {
-				put(t, write, "DELETE FROM terminals WHERE name = ?", values[len(values)-1]) // the row that the next page begins behind
+				if order != "" { // in the report's own order nothing but the row itself tells its place
+					put(t, write, "DELETE FROM terminals WHERE name = ?", values[len(values)-1]) // the row that the next page begins behind
+				}
 				put(t, write, "INSERT INTO terminals(name, state, added, ack_hash) VALUES(?, 'never-seen', '', '')", fmt.Sprint("a-", len(order)))
 			}
 		}
@@ -364,8 +366,8 @@ func TestPagesOfAReportHaveEachRowOnce(t *testing.T) {
 			}
 		}
 	}
-	if n := strings.Count(get(t, h, "/report/sync.csv", 200), "\r\n"); n != 303 {
-		t.Errorf("%d lines of CSV, want 303", n)
+	if n := strings.Count(get(t, h, "/report/sync.csv", 200), "\r\n"); n != 304 {
+		t.Errorf("%d lines of CSV, want 304", n)
 	}
 }
 
