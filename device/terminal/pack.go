@@ -132,7 +132,9 @@ func salesEnded() Fault {
 }
 
 // Faults lists the faults that the counter words itself.
-func Faults() []Fault { return []Fault{inTraining(), unreadMessage(), packSuspended(), salesEnded()} }
+func Faults() []Fault {
+	return []Fault{inTraining(), unreadMessage(), packSuspended(), salesEnded(), restarting}
+}
 
 // Pack is what is known of a pack, or ErrNoPacks.
 func (t *Terminal) Pack(ctx context.Context, gameCode string, pack uint32) (validate.Pack, error) {

@@ -169,6 +169,9 @@ func (t *Terminal) SignOn(ctx context.Context, who Credentials, float money.Amou
 	if err := t.opt.Ledger.Writable(); err != nil { // a session without its shift would have to be undone
 		return validate.Shift{}, &Denied{Fault: *t.opt.LedgerFault(err), Err: err}
 	}
+	if t.paused.Load() != nil { // and so would one that a restart ends at once
+		return validate.Shift{}, &Denied{Fault: restarting, Err: ErrRestarting}
+	}
 	s, err := t.opt.Staff.SignOn(ctx, who, float, t.opt.Currency)
 	if err != nil {
 		return validate.Shift{}, err

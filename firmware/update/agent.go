@@ -34,6 +34,9 @@ func New(ctx context.Context, o Options) (_ *Agent, err error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Dir, err = filepath.Abs(o.Dir); err != nil { // RAUC is told where the bundle lies
+		return nil, err
+	}
 	if err := os.MkdirAll(filepath.Join(o.Dir, bundlesDir), 0o755); err != nil {
 		return nil, err
 	}

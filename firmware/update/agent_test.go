@@ -186,6 +186,24 @@ func TestASickVersionWaitsForThePaymentThatItIsIn(t *testing.T) {
 	}
 }
 
+func TestAVersionOnTrialHasOneTry(t *testing.T) {
+	w := testWorld(t)
+	w.sick[11] = true
+	w.mustOffer(t, w.central, bundle{number: 11})
+	seen := false
+	w.step = func(name string) {
+		if name == "rejected-noted" {
+			seen = true
+			if slices.Contains(w.m.Bootable(), 11) {
+				t.Error("it has tries left before it has proven itself")
+			}
+		}
+	}
+	if w.settle(); !seen {
+		t.Error("it was not rejected")
+	}
+}
+
 func TestCentralTakesAnUpdateBackBeforeItRuns(t *testing.T) {
 	w := testWorld(t)
 	path := w.mustOffer(t, w.central, bundle{number: 11})

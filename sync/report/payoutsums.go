@@ -14,6 +14,9 @@ import (
 	"grattoir/validate/money"
 )
 
+// zoneOfSums is where the days of the sums are.
+const zoneOfSums = "Europe/Paris"
+
 // timeless tells whether no time is asked for, by days chosen or told apart.
 func (g *gathering) timeless() bool { return g.from == "" && g.to == "" && !g.filter.by("day") }
 
@@ -25,7 +28,7 @@ func (g *gathering) source() string {
 	places := f.by("shop") || f.by("terminal") || f.Terminal != "" || f.Shop != "" || f.Region != ""
 	blocks := f.by("game") || f.by("block") || f.Game != "" || f.Block != validate.BlockID{}
 	switch {
-	case !g.timeless() && f.Zone.String() != Paris().String():
+	case !g.timeless() && f.Zone.String() != zoneOfSums:
 		return ""
 	case !places:
 		return "day_sums"

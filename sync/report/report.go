@@ -167,7 +167,7 @@ func (d Day) before(e Day) bool { return d.begin(time.UTC, 0).Before(e.begin(tim
 
 // Paris is the zone of reports that name no other.
 func Paris() *time.Location {
-	zone, err := time.LoadLocation("Europe/Paris")
+	zone, err := time.LoadLocation(zoneOfSums)
 	if err != nil {
 		panic(err) // the zones are compiled in
 	}

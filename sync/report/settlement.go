@@ -219,7 +219,7 @@ func (r *Report) settle(ctx context.Context, tx *sql.Tx) (*settling, error) {
 	if r.Filter.From.IsZero() {
 		r.Filter.From = next
 	}
-	s.known = r.Filter.From == next && r.Filter.Zone.String() == Paris().String() || last == nil
+	s.known = r.Filter.From == next && r.Filter.Zone.String() == zoneOfSums || last == nil
 	s.filter = r.Filter
 	if s.closed, err = s.chosen(ctx, tx, s.closed); err != nil {
 		return nil, err

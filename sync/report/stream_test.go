@@ -52,7 +52,7 @@ func testStreamsAndPages(t *testing.T, s *store) {
 // TestStreamHoldsNoRows: ten times the rows take no more memory.
 func TestStreamHoldsNoRows(t *testing.T) {
 	dir := t.TempDir()
-	db := openCountry(t, central.Options{Dir: dir}, "sqlite3", "file:"+filepath.Join(dir, "central.db")+"?_busy_timeout=5000", 100, 225_000)
+	db := openCountry(t, central.Options{Dir: dir}, "sqlite3", "file:"+filepath.Join(dir, "central.db")+"?_busy_timeout=5000", fleetTerminals, 225_000)
 	forms := []Format{CSV}
 	if os.Getenv("GRATTOIR_SOAK") != "" {
 		forms = Formats()

@@ -97,7 +97,7 @@ func failed(err error) *dbus.Error {
 // InstallBundle begins an installation and answers at once; Completed tells its end.
 func (s *service) InstallBundle(path string, _ map[string]dbus.Variant) *dbus.Error {
 	if busy, _ := s.m.Busy(context.Background()); busy {
-		return failed(errors.New("Already processing a different method"))
+		return failed(errors.New("already processing a different method"))
 	}
 	s.props.SetMust(face, "Operation", "installing")
 	go func() {

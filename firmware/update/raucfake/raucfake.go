@@ -169,7 +169,7 @@ func (m *Machine) Mark(_ context.Context, which string, mark update.Mark) error 
 	if which == update.Other {
 		n = 1 - n
 	} else if which != update.Booted {
-		return fmt.Errorf("Invalid slot name format: '%s'", which) //nolint:staticcheck // RAUC's own words
+		return fmt.Errorf("invalid slot name format: '%s'", which)
 	}
 	switch mark {
 	case update.MarkGood:
