@@ -403,6 +403,9 @@ func (s *Screen) report(p *sheetView, x sheet, w words, l money.Language) {
 		if r.Kind == validate.TextLine && r.Text == "" && !r.Time.IsZero() {
 			value = w.moment(r.Time, s.opt.Now(), s.opt.Zone)
 		}
+		if r.Kind == validate.TextLine {
+			value = w.date(value) // a day's period is its date
+		}
 		if r.Kind != validate.RuleLine && r.Kind != validate.TitleLine {
 			lines = append(lines, line{r.Label(l), value, r.Kind == validate.HeadLine})
 		}

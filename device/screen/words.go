@@ -30,8 +30,12 @@ func (w words) in(fr, en string) string {
 	if w.lang == money.English {
 		return en
 	}
-	return fr
+	return bound.Replace(fr)
 }
+
+// bound keeps a French sign on the line of its word: a line that begins with a colon, or ends
+// with n°, looks broken.
+var bound = strings.NewReplacer(" :", "\u00a0:", " ;", "\u00a0;", " ?", "\u00a0?", " !", "\u00a0!", "« ", "«\u00a0", " »", "\u00a0»", "n° ", "n°\u00a0")
 
 // Lang is for the lang attribute; Other names the button that switches to OtherLang.
 func (w words) Lang() string      { return string(w.lang) }
@@ -609,4 +613,4 @@ func (w words) document(kind string) string {
 }
 
 // oneLine joins a text that was broken for 32 columns; the page breaks it anew.
-func oneLine(s string) string { return strings.ReplaceAll(s, "\n", " ") }
+func oneLine(s string) string { return bound.Replace(strings.ReplaceAll(s, "\n", " ")) }
