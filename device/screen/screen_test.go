@@ -308,7 +308,7 @@ func TestPageOfAPaidBatchNamesTheWholeSumAndOffersNoPayment(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := c.do(t, http.MethodGet, "/", nil, nil).Body.String()
-	if strings.Contains(page, `action="/pay"`) || !strings.Contains(page, "remettez 50\u00a0€ en tout") || !strings.Contains(page, "gains : 2, total 50\u00a0€") {
+	if strings.Contains(page, `action="/pay"`) || !strings.Contains(page, "remettez 50\u00a0€ en tout") || !strings.Contains(page, "gains\u00a0: 2, total 50\u00a0€") {
 		t.Errorf("page of a paid batch:\n%s", page)
 	}
 	c.check(t, 3, 500)
@@ -320,8 +320,8 @@ func TestPageOfAPaidBatchNamesTheWholeSumAndOffersNoPayment(t *testing.T) {
 // TestLockedCounterNamesWhosePINOpensIt: signing on is refused there, somebody is.
 func TestLockedCounterNamesWhosePINOpensIt(t *testing.T) {
 	for want, state := range map[string]terminal.State{
-		"Identifiez-vous, puis payez.":                    {SignOn: true},
-		"Verrouillé : tapez le code de anne, puis payez.": {SignOn: true, Session: &terminal.Session{Operator: "anne", Locked: true}},
+		"Identifiez-vous, puis payez.":                         {SignOn: true},
+		"Verrouillé\u00a0: tapez le code de anne, puis payez.": {SignOn: true, Session: &terminal.Session{Operator: "anne", Locked: true}},
 		"": {SignOn: true, Session: &terminal.Session{Operator: "anne"}},
 	} {
 		if got := mayNotPay(state, words{money.French}); got != want {

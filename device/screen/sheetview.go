@@ -56,7 +56,7 @@ type padKey struct {
 // wide as a thumb.
 func letters(w words) []padKey {
 	var list []padKey
-	for page, keys := range w.Letters() {
+	for page, keys := range []string{w.Letters(), moreKeys} {
 		for _, r := range keys {
 			k := padKey{string(r), string(r), "", page == 1}
 			switch r {

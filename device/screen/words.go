@@ -433,12 +433,15 @@ func (w words) takenIn(m validate.Misprinted, l money.Language) string {
 	return w.RefundedAct()
 }
 
-// Letters are the keys of a keypad with letters, two pages of thirty, ten a row; < erases and
-// * shows the other page.
-func (w words) Letters() [2]string {
-	other := "1234567890ÉÈÊËÀÂÄÇÎÏÔÖÙÛÜ'*- <"
-	return [2]string{w.in("AZERTYUIOPQSDFGHJKLMWXCVBN*- <", "QWERTYUIOPASDFGHJKL'ZXCVBNM* <"), other}
+// Letters are the first page of a keypad with letters, three rows of ten; < erases and * shows
+// the other page.
+func (w words) Letters() string {
+	return w.in("AZERTYUIOPQSDFGHJKLMWXCVBN*- <", "QWERTYUIOPASDFGHJKL'ZXCVBNM* <")
 }
+
+// moreKeys are its second page, in both languages.
+const moreKeys = "1234567890ÉÈÊËÀÂÄÇÎÏÔÖÙÛÜ'*- <"
+
 func (w words) OtherKeys() string {
 	return w.in("Chiffres et accents, ou lettres", "Digits and accents, or letters")
 }
