@@ -50,6 +50,7 @@ func (s *Screen) misprinted(v *view, on terminal.View, state terminal.State, l m
 	case nobody:
 		v.Acts = []button{sign}
 	default:
+		v.CanSlip = false // there is no room for it before the player has his money, or another ticket
 		for _, r := range []validate.Remedy{validate.Exchanged, validate.Refunded} {
 			b := opens(whoSheet, w.remedyOf(r, on.Opened, l), field{"purpose", string(toTakeIn)}, field{"remedy", string(r)})
 			b.ID = string(r)

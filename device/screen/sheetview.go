@@ -56,7 +56,7 @@ type padKey struct {
 // wide as a thumb.
 func letters(w words) []padKey {
 	var list []padKey
-	for page, keys := range w.Letters() {
+	for page, keys := range []string{w.Letters(), moreKeys} {
 		for _, r := range keys {
 			k := padKey{string(r), string(r), "", page == 1}
 			switch r {
@@ -402,6 +402,9 @@ func (s *Screen) report(p *sheetView, x sheet, w words, l money.Language) {
 		value := r.Value(l)
 		if r.Kind == validate.TextLine && r.Text == "" && !r.Time.IsZero() {
 			value = w.moment(r.Time, s.opt.Now(), s.opt.Zone)
+		}
+		if r.Kind == validate.TextLine {
+			value = w.date(value) // a day's period is its date
 		}
 		if r.Kind != validate.RuleLine && r.Kind != validate.TitleLine {
 			lines = append(lines, line{r.Label(l), value, r.Kind == validate.HeadLine})

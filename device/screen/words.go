@@ -30,8 +30,12 @@ func (w words) in(fr, en string) string {
 	if w.lang == money.English {
 		return en
 	}
-	return fr
+	return bound.Replace(fr)
 }
+
+// bound keeps a French sign on the line of its word: a line that begins with a colon, or ends
+// with n°, looks broken.
+var bound = strings.NewReplacer(" :", "\u00a0:", " ;", "\u00a0;", " ?", "\u00a0?", " !", "\u00a0!", "« ", "«\u00a0", " »", "\u00a0»", "n° ", "n°\u00a0")
 
 // Lang is for the lang attribute; Other names the button that switches to OtherLang.
 func (w words) Lang() string      { return string(w.lang) }
@@ -429,12 +433,15 @@ func (w words) takenIn(m validate.Misprinted, l money.Language) string {
 	return w.RefundedAct()
 }
 
-// Letters are the keys of a keypad with letters, two pages of thirty, ten a row; < erases and
-// * shows the other page.
-func (w words) Letters() [2]string {
-	other := "1234567890ÉÈÊËÀÂÄÇÎÏÔÖÙÛÜ'*- <"
-	return [2]string{w.in("AZERTYUIOPQSDFGHJKLMWXCVBN*- <", "QWERTYUIOPASDFGHJKL'ZXCVBNM* <"), other}
+// Letters are the first page of a keypad with letters, three rows of ten; < erases and * shows
+// the other page.
+func (w words) Letters() string {
+	return w.in("AZERTYUIOPQSDFGHJKLMWXCVBN*- <", "QWERTYUIOPASDFGHJKL'ZXCVBNM* <")
 }
+
+// moreKeys are its second page, in both languages.
+const moreKeys = "1234567890ÉÈÊËÀÂÄÇÎÏÔÖÙÛÜ'*- <"
+
 func (w words) OtherKeys() string {
 	return w.in("Chiffres et accents, ou lettres", "Digits and accents, or letters")
 }
@@ -609,4 +616,4 @@ func (w words) document(kind string) string {
 }
 
 // oneLine joins a text that was broken for 32 columns; the page breaks it anew.
-func oneLine(s string) string { return strings.ReplaceAll(s, "\n", " ") }
+func oneLine(s string) string { return bound.Replace(strings.ReplaceAll(s, "\n", " ")) }
