@@ -43,7 +43,7 @@ race: ## all tests with the race detector
 	CI=$${CI:-} $(GO) test -race -timeout 15m ./...
 	@# Side by side: 50 000 power cuts, whose log has the figures, and 1 000 tickets with a fault before every twentieth.
 	CI=$${CI:-} GRATTOIR_DAY=whole $(GO) test -timeout 15m -v -run 'PowerCuts|DayOfFaults' ./sync/ledger ./cmd/terminald
-	CI=$${CI:-} GRATTOIR_FLEET=whole $(GO) test -cpu 1 -parallel 2 -timeout 15m -v -run Fleet ./cmd/terminald # 12 simulated evenings of 20 shops, and bugs planted in some
+	CI=$${CI:-} GRATTOIR_FLEET=whole $(GO) test -cpu 1 -parallel 2 -timeout 15m -v -run Fleet ./cmd/terminald # simulated evenings of 20 shops, 6 a processor and at most 40, and bugs planted in some
 	CI=$${CI:-} $(GO) test -timeout 5m ./validate/game/rules # what the detector makes too slow: see uniform_test.go
 
 lint: check

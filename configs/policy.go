@@ -11,7 +11,7 @@ import (
 )
 
 // policyFile is a policy as a person writes it before it is signed. Every limit must be
-// there: one that was forgotten would be none. Commissions may be left out.
+// there: one that was forgotten would be none. Commissions and result_slips may be left out.
 type policyFile struct {
 	Version           *string `toml:"version"`
 	ValidFrom         *string `toml:"valid_from"` // 2026-12-01
@@ -30,6 +30,7 @@ type policyFile struct {
 	BookedRiskParty   *string `toml:"booked_risk_party"` // "" for nobody
 	CommissionSale    *int    `toml:"commission_sale" optional:"yes"`
 	CommissionPaid    *int    `toml:"commission_paid" optional:"yes"`
+	ResultSlips       *string `toml:"result_slips" optional:"yes"`
 }
 
 // PolicyExample is the shipped example of a policy to be signed, which a test loads.
@@ -61,6 +62,11 @@ func DecodePolicy(name string, text []byte) (policy.Policy, error) {
 	for _, rate := range []struct{ from, to *int }{{f.CommissionSale, &p.CommissionSale}, {f.CommissionPaid, &p.CommissionPaid}} {
 		if rate.from != nil {
 			*rate.to = *rate.from
+		}
+	}
+	if f.ResultSlips != nil {
+		if p.ResultSlips = policy.ResultSlips(*f.ResultSlips); p.ResultSlips == "" {
+			errs = append(errs, fmt.Errorf("%s: result_slips = \"\": leave the line out, and each terminal's configuration says it", name))
 		}
 	}
 	var err error

@@ -15,6 +15,8 @@ import (
 
 	_ "embed"
 
+	"github.com/pelletier/go-toml/v2"
+
 	"grattoir/validate/money"
 	"grattoir/validate/policy"
 )
@@ -48,12 +50,34 @@ type Terminal struct {
 	Sound           Sound     `toml:"sound"`
 	Policy          Policy    `toml:"policy"`
 	Allowance       Allowance `toml:"allowance"`
+	Update          Update    `toml:"update"`
+}
+
+// Update is how this terminal's own software is replaced.
+type Update struct {
+	Agent string `toml:"agent"` // folder of terminalctl update agent, "" for software that nobody replaces by itself
+	Quiet string `toml:"quiet"` // HH:MM-HH:MM, when nobody is expected at the counter; "" for never
+}
+
+// Hours are the begin and the end of the quiet hours, in minutes after midnight; both 0 for none.
+func (u Update) Hours() (from, to int, err error) {
+	if u.Quiet == "" {
+		return 0, 0, nil
+	}
+	a, b, _ := strings.Cut(u.Quiet, "-")
+	begin, err1 := time.Parse("15:04", a)
+	end, err2 := time.Parse("15:04", b)
+	if err := errors.Join(err1, err2); err != nil || begin.Equal(end) {
+		return 0, 0, fmt.Errorf("update.quiet = %q: want the begin and the end of the quiet hours, as 02:00-05:00", u.Quiet)
+	}
+	return begin.Hour()*60 + begin.Minute(), end.Hour()*60 + end.Minute(), nil
 }
 
 // Central is where the terminal's central answers. The keys, the claim key and the name
 // come with the enrolment (terminalctl enrol) and must not be configured beside it.
 type Central struct {
-	URL string `toml:"url"` // https://host:port
+	URL   string `toml:"url"`   // https://host:port
+	Proxy string `toml:"proxy"` // http://host:port on the way there, "" for none
 }
 
 // Register is what the terminal keeps of identified winners, sealed to central's key.
@@ -95,7 +119,7 @@ type Printer struct {
 	Profile  string `toml:"profile"`
 	Profiles string `toml:"profiles"` // file of further profiles, "" for the shipped ones only
 
-	ResultSlip string `toml:"result_slip"` // of checks: centre, asked or each
+	ResultSlip string `toml:"result_slip"` // of checks, where the policy does not say it: centre, asked or each
 
 	DrawerPin     int `toml:"drawer_pin"`      // of the cash drawer's socket, 2 or 5; 0 for no drawer there
 	DrawerPulseMS int `toml:"drawer_pulse_ms"` // how long its coil is on
@@ -196,7 +220,7 @@ func readFile(path string) ([]byte, error) {
 func ParseTerminal(name string, text []byte) (Terminal, error) {
 	c := Terminal{Language: string(money.French), TimeZone: "Europe/Paris", Signatures: 1, ReserveMB: 64, QuotaMB: 20000, AutoLockMinutes: 10, Register: Register{SpanHours: 24, KeepDays: 1827},
 		Screen: Screen{Listen: "127.0.0.1:8087"}, Scanner: Scanner{Baud: 9600, Parity: "none", DataBits: 8, Suffix: "any", Control: "none"},
-		Printer: Printer{Baud: 9600, Flow: "none", Profile: "generic-80", ResultSlip: "centre", DrawerPulseMS: 100}, GPIO: GPIO{DrawerPulseMS: 200, PowerOffMS: 1000, PowerSettleMS: 500}, Sound: Sound{Volume: 60}}
+		Printer: Printer{Baud: 9600, Flow: "none", Profile: "generic-80", ResultSlip: "centre", DrawerPulseMS: 100}, Update: Update{Quiet: "02:00-05:00"}, GPIO: GPIO{DrawerPulseMS: 200, PowerOffMS: 1000, PowerSettleMS: 500}, Sound: Sound{Volume: 60}}
 	if err := Decode(name, text, &c); err != nil {
 		return Terminal{}, err
 	}
@@ -204,6 +228,18 @@ func ParseTerminal(name string, text []byte) (Terminal, error) {
 		return Terminal{}, fmt.Errorf("%s:\n%w", name, err)
 	}
 	return c, nil
+}
+
+// Encode writes a configuration that ParseTerminal reads as this one, every key of it. The
+// errors are those of ParseTerminal.
+func (c Terminal) Encode() ([]byte, error) {
+	text, err := toml.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	text = append([]byte("# terminald's configuration; terminald --example explains every key.\n"), text...)
+	_, err = ParseTerminal("configuration", text)
+	return text, err
 }
 
 func (c Terminal) validate() error {
@@ -228,6 +264,9 @@ func (c Terminal) validate() error {
 		u, err := url.Parse(c.Central.URL)
 		need(c.Central.URL == "" || err == nil && u.Scheme == "https" && u.Host != "", "central.url = %q: want it as \"https://central.example:8443\"", c.Central.URL)
 	}
+	proxy, err := url.Parse(c.Central.Proxy)
+	need(c.Central.Proxy == "" || err == nil && proxy.Scheme == "http" && proxy.Port() != "" && proxy.User == nil && proxy.Path == "" && c.Central.URL != "",
+		"central.proxy = %q: want it as \"http://proxy.example:3128\", beside central.url", c.Central.Proxy)
 	need(c.AutoLockMinutes >= 0 && c.AutoLockMinutes <= 24*60, "auto_lock_minutes = %d: want 0 (never) to 1440", c.AutoLockMinutes)
 	need(!c.ReleaseAtClose || c.SignOn && !c.StandAlone, "release_at_close: the packs come back with the next sign-on, from central: it needs sign_on = true and a [central]")
 	need(!c.SignOn || c.Operator == "", "operator, sign_on: with sign_on = true the operator is whoever signs on; take operator out")
@@ -246,6 +285,8 @@ func (c Terminal) validate() error {
 	need(c.Printer.DrawerPulseMS >= 2 && c.Printer.DrawerPulseMS <= 510, "printer.drawer_pulse_ms: %d, want 2 to 510", c.Printer.DrawerPulseMS)
 	need(c.Printer.DrawerPin == 0 || c.GPIO.Drawer.Pin == "", "printer.drawer_pin, gpio.drawer: each payment opens one drawer; leave one of the two out")
 	need(c.Printer.Path != c.Scanner.Path || c.Printer.Path == "", "printer.path, scanner.path: both are %q; each device has a port of its own", c.Printer.Path)
+	_, _, quiet := c.Update.Hours()
+	need(quiet == nil, "%v", quiet)
 	need(c.Allowance.Claims >= 0 && c.Allowance.Money >= 0, "allowance: want 0 (no bound) or more")
 	if err := c.Limits().Validate(); err != nil {
 		for line := range strings.SplitSeq(err.Error(), "\n") {
@@ -268,7 +309,7 @@ func (c *Terminal) resolve(dir string) {
 			*p = filepath.Join(dir, *p)
 		}
 	}
-	for _, p := range []*string{&c.Data, &c.Socket, &c.ClaimKey, &c.Register.Key, &c.Scanner.Path, &c.Printer.Path, &c.Printer.Profiles, &c.Shop.Logo} {
+	for _, p := range []*string{&c.Data, &c.Socket, &c.ClaimKey, &c.Register.Key, &c.Scanner.Path, &c.Printer.Path, &c.Printer.Profiles, &c.Shop.Logo, &c.Update.Agent} {
 		abs(p)
 	}
 	for i := range c.Keys {
@@ -286,6 +327,9 @@ func (c Terminal) Limits() policy.Policy {
 
 // Manifests is the folder of the blocks.
 func (c Terminal) Manifests() string { return filepath.Join(c.Data, "manifests") }
+
+// Updates is the folder in which the link puts an update that central offers.
+func (c Terminal) Updates() string { return filepath.Join(c.Data, "updates") }
 
 // Policies is the folder of the signed policies.
 func (c Terminal) Policies() string { return filepath.Join(c.Data, "policies") }

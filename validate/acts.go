@@ -78,6 +78,7 @@ type Transaction struct {
 	Claim    *Receipt    `json:"claim,omitempty"`
 	Reversal *Reversal   `json:"reversal,omitempty"`
 	Reprint  *Reprint    `json:"reprint,omitempty"`
+	Misprint *Misprinted `json:"misprint,omitempty"`
 	Closing  *Closing    `json:"closing,omitempty"`
 }
 
@@ -103,4 +104,27 @@ type Identified struct {
 	Claim    string // id of the claim that is about to be recorded
 	Amount   money.Amount
 	Currency string
+}
+
+// Remedy is what a player got for a ticket that was misprinted.
+type Remedy string
+
+const (
+	Refunded  Remedy = "refund"   // the sale price, out of the till
+	Exchanged Remedy = "exchange" // another ticket of the same price
+)
+
+// Misprinted is a ticket that was taken in because it was misprinted, and what the player got
+// for it. It is never paid.
+type Misprinted struct {
+	Ticket   TicketKey    `json:"-"`
+	Slip     SlipFacts    `json:"-"`
+	Remedy   Remedy       `json:"remedy"`
+	Amount   money.Amount `json:"amount_minor"` // refunded: the sale price, 0 where nothing here knows it
+	Currency string       `json:"currency"`
+	Entered  Entered      `json:"entered"`
+	Operator string       `json:"operator"`
+	Manager  string       `json:"manager"` // who allowed it
+	Entry    EntryNumber  `json:"entry"`
+	At       time.Time    `json:"at"` // device time
 }

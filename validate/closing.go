@@ -69,6 +69,9 @@ type Totals struct {
 	Requested Sum              `json:"requested"` // reversals asked for
 	Reversed  Sum              `json:"reversed"`  // reversals that central accepted
 	Sizes     [SizeClasses]Sum `json:"sizes"`     // of Paid, by SizeClass
+	// Of misprints. They came later than the others, and are absent where there were none.
+	Refunded  Sum   `json:"refunded,omitzero"`   // the sale price was given back; its money counts those whose price is known
+	Exchanged int64 `json:"exchanged,omitempty"` // another ticket was given
 }
 
 // GameTotals are what a period comes to for one game.
@@ -82,6 +85,8 @@ type GameTotals struct {
 	Reprints      int64              `json:"reprints"`
 	AutoCopies    int64              `json:"auto_copies"`
 	Sizes         [SizeClasses]int64 `json:"sizes"` // counts of Paid, by SizeClass
+	Refunded      Sum                `json:"refunded,omitzero"`
+	Exchanged     int64              `json:"exchanged,omitempty"`
 }
 
 // OtherGames is the name of the games that did not fit the list of a closing.
@@ -105,7 +110,7 @@ type ClosingFacts struct {
 	Begun    string      `json:"begun"` // device time of the entry From, RFC 3339, "" for none
 
 	// Of a shift only. The cash that the till should hold is the float less what was
-	// paid and more what was taken back, in the float's currency.
+	// paid and refunded and more what was taken back, in the float's currency.
 	Currency string       `json:"currency"`
 	Float    money.Amount `json:"float_minor"`
 	Cash     money.Amount `json:"cash_minor"`
@@ -233,6 +238,7 @@ func (c Closing) headLines() []ClosingLine {
 func totalLines(t Totals) []ClosingLine {
 	list := []ClosingLine{{Kind: RuleLine}, sum("Paiements", "Payments", t.Paid, t.Currency), sum("Annul. demandées", "Reversals asked", t.Requested, t.Currency),
 		sum("Annul. acceptées", "Reversals accepted", t.Reversed, t.Currency)}
+	list = append(list, misprintLines(t.Refunded, t.Exchanged, t.Currency)...)
 	for class, s := range t.Sizes {
 		if s.Count == 0 {
 			continue
@@ -265,6 +271,17 @@ func gameSums(g GameTotals) []ClosingLine {
 	}
 	if g.Reversed.Count > 0 {
 		list = append(list, sum("Annul. acceptées", "Reversals accepted", g.Reversed, g.Currency))
+	}
+	return append(list, misprintLines(g.Refunded, g.Exchanged, g.Currency)...)
+}
+
+// misprintLines are those of misprints, where there were any.
+func misprintLines(refunded Sum, exchanged int64, currency string) (list []ClosingLine) {
+	if refunded.Count > 0 {
+		list = append(list, sum("Remboursements", "Refunds", refunded, currency))
+	}
+	if exchanged > 0 {
+		list = append(list, count("Échanges", "Exchanges", exchanged))
 	}
 	return list
 }

@@ -16,7 +16,7 @@ func shiftClosing() Closing {
 	return Closing{Terminal: "T-1", Entry: EntryNumber{1, 58}, Hash: "ab", At: time.Date(2026, 11, 30, 18, 0, 0, 0, time.UTC),
 		ClosingFacts: ClosingFacts{Kind: ShiftClosing, Number: 12, Period: "2026-11-30", Operator: "marie", From: EntryNumber{1, 41}, To: EntryNumber{1, 57},
 			Begun: "2026-11-30T08:00:00.000Z", Currency: "EUR", Float: 15_000, Cash: 9_000, Reprints: 1, AutoCopies: 2,
-			Totals: []Totals{{"EUR", sum(4, 8_000), sum(1, 2_000), sum(1, 2_000), [SizeClasses]Sum{sum(1, 500), {}, sum(2, 4_500), {}, sum(1, 3_000)}}},
+			Totals: []Totals{{Currency: "EUR", Paid: sum(4, 8_000), Requested: sum(1, 2_000), Reversed: sum(1, 2_000), Sizes: [SizeClasses]Sum{sum(1, 500), {}, sum(2, 4_500), {}, sum(1, 3_000)}}},
 			Games: []GameTotals{{Game: "Bingo", Currency: "EUR", Paid: sum(3, 5_000), Requested: sum(1, 2_000), Reversed: sum(1, 2_000)},
 				{Game: OtherGames, Currency: "EUR", Demonstration: true, Paid: sum(1, 3_000)}},
 			Perpetual: []Perpetual{{"EUR", sum(1_234, 123_456_700), sum(1, 2_000)}}}}

@@ -36,8 +36,9 @@ type Opened struct {
 	Internet bool // the game pays to the player's account
 	Tier     int  // 0 = no prize; only with Authentic
 	Amount   money.Amount
-	NotMoney bool // the tier's prize is not money
-	Weak     bool // the layout's secret is short: what proves it here, a thief of the terminal can make up
+	Price    money.Amount // what a ticket is sold for, 0 where that is not known
+	NotMoney bool         // the tier's prize is not money
+	Weak     bool         // the layout's secret is short: what proves it here, a thief of the terminal can make up
 }
 
 // sound tells whether the finding is one that the rules know, and of an authentic ticket

@@ -134,7 +134,7 @@ operations did since (packs, suspensions, enrolments) has to be done again.`,
 			if data == "" {
 				return cli.Usagef("--data is needed: the new folder\nTry: %s --help", cmd.CommandPath())
 			}
-			b, err := central.Restore(cmd.Context(), args[0], central.Options{Dir: data, Database: database}, roster)
+			b, err := central.Restore(central.Acting(cmd.Context(), "restore", actor(cmd), typed(cmd)), args[0], central.Options{Dir: data, Database: database}, roster)
 			if errors.Is(err, central.ErrRefused) {
 				return cli.Exit(cli.Refused, err)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -118,7 +119,8 @@ func catalogueShowCommand() *cobra.Command {
 }
 
 func softwareCommand() *cobra.Command {
-	return cli.Group("software", "Name software releases in the snapshot", softwareAnnounceCommand(), softwareListCommand(), softwareWithdrawCommand())
+	return cli.Group("software", "Publish updates, roll them out to terminals, and name releases in the snapshot", softwareSignCommand(), softwarePublishCommand(),
+		softwareRollCommand(), softwareHaltCommand(), softwareResumeCommand(), softwareShowCommand(), softwareAnnounceCommand(), softwareListCommand(), softwareWithdrawCommand())
 }
 
 func softwareAnnounceCommand() *cobra.Command {
@@ -164,6 +166,29 @@ func hashOf(path string) (sum string, size int64, err error) {
 	return hex.EncodeToString(h.Sum(nil)), size, err
 }
 
+// listed is a release, with how its rollout stands where central has its bundle.
+type listed struct {
+	central.Software
+	Number  int64                `json:"number,omitempty"`
+	Rollout central.RolloutState `json:"rollout,omitempty"`
+}
+
+func listSoftware(ctx context.Context, c *central.Central) ([]listed, error) {
+	releases, err1 := c.SoftwareList(ctx)
+	updates, err2 := c.Updates(ctx)
+	list := []listed{}
+	for _, s := range releases {
+		x := listed{Software: s}
+		for _, u := range updates {
+			if u.SHA256 == s.SHA256 {
+				x.Number, x.Rollout = u.Number, u.State
+			}
+		}
+		list = append(list, x)
+	}
+	return list, errors.Join(err1, err2)
+}
+
 func softwareListCommand() *cobra.Command {
 	var f folder
 	cmd := &cobra.Command{
@@ -173,13 +198,13 @@ func softwareListCommand() *cobra.Command {
 		Args:    cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.act(cmd, false, func(ctx context.Context, c *central.Central) (any, func(io.Writer) error, error) {
-				list, err := c.SoftwareList(ctx)
+				list, err := listSoftware(ctx, c)
 				return list, func(w io.Writer) error {
 					var rows [][]string
 					for _, s := range list {
-						rows = append(rows, []string{s.Name, s.Version, fmt.Sprint(s.Size), s.SHA256[:16], when(s.Announced), s.Operator, when(s.Withdrawn)})
+						rows = append(rows, []string{s.Name, s.Version, fmt.Sprint(s.Size), s.SHA256[:16], when(s.Announced), s.Operator, when(s.Withdrawn), string(s.Rollout)})
 					}
-					return table(w, "NAME VERSION BYTES SHA-256 ANNOUNCED OPERATOR WITHDRAWN", rows)
+					return table(w, "NAME VERSION BYTES SHA-256 ANNOUNCED OPERATOR WITHDRAWN ROLLOUT", rows)
 				}, err
 			})
 		},

@@ -204,8 +204,9 @@ func conflictAttemptsCommand() *cobra.Command {
 	var terminal string
 	cmd := &cobra.Command{
 		Use:   "attempts [--terminal NAME]",
-		Short: "List stolen tickets that were presented, and tickets whose secrets somebody tried",
-		Long: `List tickets that terminals did not pay and told central of: reported stolen, or with too many wrong secrets.
+		Short: "List stolen tickets that were presented, tickets whose secrets somebody tried, and misprints",
+		Long: `List tickets that terminals did not pay and told central of: reported stolen, with too many wrong secrets,
+or misprinted and refunded or exchanged at the counter.
 A terminal tells of a ticket once for each reason.`,
 		Example: `  central conflict attempts
   central conflict attempts --terminal shop-0042 --json`,

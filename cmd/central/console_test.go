@@ -35,7 +35,7 @@ func TestConsoleShowsTheOpenCentral(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := httptest.NewRequestWithContext(t.Context(), "GET", "http://localhost:8088/", nil)
+	r := httptest.NewRequestWithContext(t.Context(), "GET", "http://localhost:8088/fleet", nil)
 	r.AddCookie(&http.Cookie{Name: "grattoir-session", Value: token})
 	w := httptest.NewRecorder()
 	consoleHandler(c, false).ServeHTTP(w, r)

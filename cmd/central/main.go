@@ -15,7 +15,9 @@ func main() { os.Exit(cli.Main(command())) }
 func command() *cobra.Command {
 	block := blockCommand()
 	block.AddCommand(blockPublishCommand(), blockPepperCommand())
-	return cli.Group("central", "Operations of the lottery: games, keys, blocks, terminals", gameCommand(), keyCommand(), block, policyCommand(),
+	root := cli.Group("central", "Operations of the lottery: games, keys, blocks, terminals", gameCommand(), keyCommand(), block, policyCommand(),
 		serveCommand(), stickCommand(), terminalCommand(), packCommand(), reversalCommand(), conflictCommand(), messageCommand(), identityCommand(), reportCommand(), settlementCommand(),
 		backupCommand(), restoreCommand(), userCommand(), auditCommand(), claimsCommand(), caCommand(), catalogueCommand(), softwareCommand())
+	classify(root)
+	return root
 }

@@ -43,6 +43,7 @@ type policyAnswer struct {
 	BookedRiskParty   *string  `json:"booked_risk_party"` // null for nobody
 	CommissionSale    int      `json:"commission_sale"`   // hundredths of a percent
 	CommissionPaid    int      `json:"commission_paid"`
+	ResultSlips       *string  `json:"result_slips"` // null where each terminal's configuration says it
 }
 
 func answerPolicy(file string, by []string, p policy.Policy) policyAnswer {
@@ -55,6 +56,9 @@ func answerPolicy(file string, by []string, p policy.Policy) policyAnswer {
 	}
 	if p.BookedRiskParty != "" {
 		a.BookedRiskParty = &p.BookedRiskParty
+	}
+	if p.ResultSlips != "" {
+		a.ResultSlips = new(string(p.ResultSlips))
 	}
 	return a
 }
@@ -100,7 +104,23 @@ func (a policyAnswer) print(out io.Writer) error {
 	fmt.Fprintf(w, "  Allowance\t%s\n", allowance)
 	fmt.Fprintf(w, "  Booked risk\t%s\n", risk)
 	fmt.Fprintf(w, "  Commission\t%d.%02d %% of sales, %d.%02d %% of prizes paid\n", a.CommissionSale/100, a.CommissionSale%100, a.CommissionPaid/100, a.CommissionPaid%100)
+	fmt.Fprintf(w, "  Slips of checks\t%s\n", a.slips())
 	return w.Flush()
+}
+
+// slips words for which checks a slip is printed.
+func (a policyAnswer) slips() string {
+	if a.ResultSlips == nil {
+		return "as each terminal's configuration says"
+	}
+	switch policy.ResultSlips(*a.ResultSlips) {
+	case policy.SlipsEach:
+		return "with every check"
+	case policy.SlipsAsked:
+		return "when asked for, of every ticket"
+	default:
+		return "when asked for, of tickets that the payment centre must see"
+	}
 }
 
 func policySignCommand() *cobra.Command {

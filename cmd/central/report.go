@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +33,7 @@ func reportCommand() *cobra.Command {
 	for _, a := range report.Kinds() {
 		children = append(children, reportKindCommand(a))
 	}
+	children = append(children, reportAuditCommand())
 	return cli.Group("report", "Report how terminals are, what was paid, is owed, left, in conflict, refused, away or odd", children...)
 }
 
@@ -212,22 +215,92 @@ func runReport(cmd *cobra.Command, flags reportFlags, a report.About) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	r, err := report.Make(cmd.Context(), c.Reader(), a.Name, filter, time.Now())
+	rows := 0
+	err = audited(cmd, c, func(ctx context.Context) error {
+		write := func(w io.Writer) (err error) {
+			_, rows, err = report.Stream(ctx, c.Reader(), a.Name, filter, time.Now(), w, format, lang)
+			return err
+		}
+		if flags.out == "" {
+			return write(cmd.OutOrStdout())
+		}
+		err := writePrivate(flags.out, write)
+		if err == nil {
+			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "Written: %s, %d rows\n", flags.out, rows)
+		}
+		return err
+	})
 	if errors.Is(err, report.ErrFilter) {
 		return cli.Exit(cli.Usage, err)
 	}
-	if err != nil {
-		return err
-	}
-	if flags.out == "" {
-		err = r.WriteIn(cmd.OutOrStdout(), format, lang)
-	} else if err = writePrivate(flags.out, func(w io.Writer) error { return r.WriteIn(w, format, lang) }); err == nil {
-		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "Written: %s, %d rows\n", flags.out, len(r.Rows))
-	}
-	if err == nil && a.Name == "signals" && len(r.Rows) > 0 {
+	if err == nil && a.Name == "signals" && rows > 0 {
 		return cli.Exit(cli.Person, nil)
 	}
 	return err
+}
+
+func reportAuditCommand() *cobra.Command {
+	var data string
+	var asJSON, again bool
+	cmd := &cobra.Command{Use: "audit", Short: "Hold the sums that reports read against the claims",
+		Long: `Count every accepted claim, and hold the sums that central keeps of them for its reports
+against what they come to. The exit status is 3 where one is wrong. With --again the sums
+are made anew out of the claims first; terminals wait meanwhile.`,
+		Example: `  central report audit
+  central report audit --again --data /srv/central`, Args: cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if found, err := central.Exists(data); err != nil {
+				return err
+			} else if !found {
+				return fmt.Errorf("no central in %s: name its folder with --data", data)
+			}
+			c, err := central.Open(cmd.Context(), central.Options{Dir: data})
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, c.Close()) }()
+			var a central.SumAudit
+			if err := audited(cmd, c, func(ctx context.Context) (err error) {
+				if again {
+					if err := c.CountClaims(ctx); err != nil {
+						return err
+					}
+				}
+				a, err = c.AuditSums(ctx)
+				return err
+			}); err != nil {
+				return err
+			}
+			return showAudit(cmd, a, asJSON)
+		}}
+	cmd.Flags().StringVar(&data, "data", defaultServing().Data, "central's `folder`")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "JSON in place of text")
+	cmd.Flags().BoolVar(&again, "again", false, "make the sums anew first")
+	return cmd
+}
+
+func showAudit(cmd *cobra.Command, a central.SumAudit, asJSON bool) error {
+	out := cmd.OutOrStdout()
+	if asJSON {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(a); err != nil {
+			return err
+		}
+	} else {
+		if _, err := fmt.Fprintf(out, "%d claims, %d sums, %d of them wrong\n", a.Claims, a.Sums, a.Wrong); err != nil {
+			return err
+		}
+		for _, d := range a.Differences {
+			if _, err := fmt.Fprintf(out, "%s: %s: kept %s, the claims come to %s\n", d.Table, d.About, d.Kept, d.Counted); err != nil {
+				return err
+			}
+		}
+	}
+	if a.Wrong > 0 {
+		return cli.Exit(cli.Person, errors.New("sums are not what the claims come to: see who wrote to the tables, then central report audit --again"))
+	}
+	return nil
 }
 
 // writePrivate writes a file for its owner only, whole or not at all, and replaces the one that is there.

@@ -46,7 +46,12 @@ func (f *folder) act(cmd *cobra.Command, create bool, do func(context.Context, *
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	answer, text, err := do(cmd.Context(), c)
+	var answer any
+	var text func(io.Writer) error
+	err = audited(cmd, c, func(ctx context.Context) (err error) {
+		answer, text, err = do(ctx, c)
+		return err
+	})
 	if errors.Is(err, central.ErrRefused) {
 		return cli.Exit(cli.Refused, err)
 	}
@@ -87,7 +92,7 @@ func orDash(s string) string {
 
 func terminalCommand() *cobra.Command {
 	return cli.Group("terminal", "Add terminals, see them, say where they stand, publish their keys, suspend and resume them", terminalAddCommand(), terminalEnrolFileCommand(), terminalListCommand(),
-		terminalShowCommand(), terminalRecoverCommand(), terminalRegionCommand(), terminalShopCommand(), terminalKeyCommand(), terminalSuspendCommand(), terminalResumeCommand(), terminalReplaceCommand())
+		terminalShowCommand(), terminalBenchCommand(), terminalRecoverCommand(), terminalRegionCommand(), terminalShopCommand(), terminalKeyCommand(), terminalSuspendCommand(), terminalResumeCommand(), terminalReplaceCommand())
 }
 
 func terminalAddCommand() *cobra.Command {

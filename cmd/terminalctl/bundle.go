@@ -181,7 +181,7 @@ func fileWord(name string) string {
 // configKeys are the keys of the configuration that a bundle tells. Those of people and
 // places stay at the terminal, and so does every key that is not on the list.
 func configKeys() []string {
-	return []string{"name", "language", "time_zone", "data", "socket", "keys", "signatures", "claim_key", "stand_alone", "central.url", "accept_scaled", "release_at_close",
+	return []string{"name", "language", "time_zone", "data", "socket", "keys", "signatures", "claim_key", "stand_alone", "central.url", "central.proxy", "update.agent", "update.quiet", "accept_scaled", "release_at_close",
 		"sign_on", "auto_lock_minutes", "register.key", "register.span_hours", "register.keep_days", "reserve_mb", "quota_mb", "screen.listen",
 		"scanner.path", "scanner.baud", "scanner.parity", "scanner.data_bits", "scanner.suffix", "scanner.prefix", "scanner.idle_ms", "scanner.control", "printer.path", "printer.baud", "printer.flow", "printer.profile", "printer.profiles", "printer.result_slip", "printer.drawer_pin", "printer.drawer_pulse_ms", "shop.logo",
 		"gpio.busy.pin", "gpio.busy.active_low", "gpio.busy.pull", "gpio.power.pin", "gpio.power.active_low", "gpio.drawer.pin", "gpio.drawer.active_low", "gpio.win.pin", "gpio.win.active_low",

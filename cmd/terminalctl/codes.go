@@ -17,6 +17,7 @@ import (
 	"grattoir/device/scanner"
 	"grattoir/device/terminal"
 	"grattoir/firmware/flash"
+	"grattoir/firmware/provision"
 	"grattoir/sync/ledger/people"
 	"grattoir/sync/uplink"
 	"grattoir/validate"
@@ -112,6 +113,9 @@ func codes() []codeRow {
 	}
 	for _, m := range flash.Meanings() {
 		add("flashing, "+m.Name, terminal.Fault{Code: m.Code, Technician: m.Text + " " + m.Hint})
+	}
+	for _, m := range provision.Meanings() {
+		add("provisioning, "+m.Name, terminal.Fault{Code: m.Code, Technician: m.Text})
 	}
 	slices.SortStableFunc(all, byCode)
 	return all

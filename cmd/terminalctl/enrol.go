@@ -28,7 +28,7 @@ type enrolAnswer struct {
 }
 
 func enrolCommand() *cobra.Command {
-	var central, data, file, key string
+	var central, data, file, key, proxy string
 	var again, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "enrol CODE --central URL --data DIR | enrol --file FILE --data DIR",
@@ -54,7 +54,13 @@ off the card afterwards: it is used up.`,
 			case file != "" && data != "":
 				id, err = enrolFromFile(file, key, dir, again)
 			case file == "" && central != "" && data != "":
-				id, err = uplink.Enrol(cmd.Context(), uplink.EnrolOptions{URL: central, Code: args[0], Dir: dir, Again: again})
+				o := uplink.EnrolOptions{URL: central, Code: args[0], Dir: dir, Again: again}
+				if proxy != "" {
+					if o.Dial, err = uplink.ThroughProxy(proxy, nil); err != nil {
+						return cli.Usagef("--%w", err)
+					}
+				}
+				id, err = uplink.Enrol(cmd.Context(), o)
 			case file != "":
 				return cli.Usagef("--data is needed: where the identity is kept\nTry: %s --help", cmd.CommandPath())
 			default:
@@ -67,6 +73,7 @@ off the card afterwards: it is used up.`,
 		},
 	}
 	cmd.Flags().StringVar(&central, "central", "", "central's `URL`, https")
+	cmd.Flags().StringVar(&proxy, "proxy", "", "proxy on the way there, a `URL` as http://HOST:PORT")
 	cmd.Flags().StringVar(&data, "data", "", "the terminal's data `folder`")
 	cmd.Flags().StringVar(&file, "file", "", "enrolment `file` that central made")
 	cmd.Flags().StringVar(&key, "key", "", "`file` with central's public key, which must have signed the enrolment file")

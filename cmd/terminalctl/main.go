@@ -17,7 +17,7 @@ func command() *cobra.Command {
 	return cli.Group("terminalctl", "Check tickets, drive a terminal, look after it",
 		checkCommand(), manifestCommand(), policyCommand(), scanCommand(), digitsCommand(), payCommand(), askCommand(), batchCommand(), reverseCommand(), reprintCommand(), lastCommand(), historyCommand(),
 		signOnCommand(), signOffCommand(), lockCommand(), unlockCommand(), closingCommand(), trainingCommand(), packCommand(), messageCommand(), statusCommand(), enrolCommand(), operatorCommand(),
-		journalCommand(), archiveCommand(), stickCommand(), slipCommand(), printerCommand(), simCommand(), flashCommand(),
+		journalCommand(), archiveCommand(), stickCommand(), slipCommand(), printerCommand(), simCommand(), flashCommand(), provisionCommand(), updateCommand(),
 		doctorCommand(), selftestCommand(), bundleCommand(), codesCommand())
 }
 

@@ -9,7 +9,7 @@ import (
 
 // TestCommandsThatPeopleAreSentToExist, in what the pages and the technician's texts say.
 func TestCommandsThatPeopleAreSentToExist(t *testing.T) {
-	for _, page := range []string{"device/health/CODES.md", "README.md", "CHANGELOG.md", "SECURITY.md", "sync/central/RUNNING.md", "sync/wire/PROTOCOL.md", "sync/ledger/EXPORT.md", "validate/manifest/FORMAT.md", "firmware/flash/FORMAT.md", "docs/flashing.md"} {
+	for _, page := range []string{"device/health/CODES.md", "README.md", "CHANGELOG.md", "SECURITY.md", "sync/central/RUNNING.md", "sync/wire/PROTOCOL.md", "sync/ledger/EXPORT.md", "validate/manifest/FORMAT.md", "firmware/flash/FORMAT.md", "docs/flashing.md", "docs/provisioning.md", "docs/counter.md", "docs/updating.md"} {
 		text, err := os.ReadFile("../../" + page)
 		if err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -435,7 +436,7 @@ func (p *patient) central(ctx context.Context) health.CentralFacts {
 			}
 		}
 	}
-	u, err := url.Parse(p.config.Central.URL)
+	u, err := url.Parse(cmp.Or(p.config.Central.Proxy, p.config.Central.URL)) // a proxy looks central's name up by itself
 	if err != nil {
 		f.Lookup = errors.New("its address cannot be read")
 		return f

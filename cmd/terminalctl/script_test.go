@@ -20,6 +20,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"grattoir/firmware/flash"
+	"grattoir/firmware/update/raucfake"
 	"grattoir/sync/ledger"
 	"grattoir/sync/ledger/people"
 	"grattoir/validate"
@@ -44,6 +45,9 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Condition: func(word string) (bool, error) {
+			if word == "loop" {
+				return loops(), nil
+			}
 			if word != "gpio" {
 				return false, fmt.Errorf("unknown condition %q", word)
 			}
@@ -51,7 +55,8 @@ func TestScripts(t *testing.T) {
 			return len(chips) > 0, err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "flip": flip, "status": status, "paid": paid, "till": till, "signed": signed, "hold": hold, "payT1": payT1, "noted": noted, "cutaudit": cutAudit,
-			"counter": openCounter, "enrolled": enrolled, "answers": answers, "device": device, "locked": locked, "files": files, "image": image},
+			"counter": openCounter, "enrolled": enrolled, "answers": answers, "device": device, "locked": locked, "files": files, "image": image,
+			"centre": centre, "trusts": trusts, "hostname": hostname, "benched": benched, "mode": mode, "edit": edit, "loopcard": loopCard, "rauc": fakeRauc, "untouched": uncarded},
 	})
 }
 
@@ -208,4 +213,24 @@ func cutAudit(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	_, err = db.Exec("DROP TRIGGER audit_kept; DELETE FROM audit WHERE seq = (SELECT max(seq) FROM audit)")
 	ts.Check(errors.Join(err, db.Close()))
+}
+
+// fakeRauc BUNDLE VERSION NUMBER writes a bundle of the board grattoir-virt, and the first
+// time starts a machine that runs number 10, on a bus of its own, whose address is $BUS.
+func fakeRauc(ts *testscript.TestScript, _ bool, args []string) {
+	number, err := strconv.ParseInt(args[2], 10, 64)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), raucfake.Bundle{Board: "grattoir-virt", Version: args[1], Number: number, Padding: 3 << 20}.Bytes(), 0o644))
+	if ts.Getenv("BUS") != "" {
+		return
+	}
+	dir, err := os.MkdirTemp("", "bus") // a socket's path is at most 107 bytes
+	ts.Check(err)
+	address, stop, err := raucfake.Bus(dir)
+	ts.Check(err)
+	ts.Defer(func() { stop(); _ = os.RemoveAll(dir) })
+	end, err := raucfake.New("grattoir-virt", "1.0.0", 10).Serve(address)
+	ts.Check(err)
+	ts.Defer(func() { _ = end() })
+	ts.Setenv("BUS", address)
 }

@@ -95,11 +95,17 @@ func newLink(c configs.Terminal, t trust, book *ledger.Ledger, blocks *library, 
 	if world.book == nil {
 		world.book = func(l *ledger.Ledger) uplink.Ledger { return l }
 	}
+	if c.Central.Proxy != "" {
+		var err error
+		if world.dial, err = uplink.ThroughProxy(c.Central.Proxy, world.dial); err != nil {
+			return nil, err
+		}
+	}
 	var up *uplink.Uplink
 	up, err := uplink.New(uplink.Options{URL: c.Central.URL, Identity: t.identity, Ledger: world.book(book), Looks: book,
 		Blocks: uplink.BlockStore{Dir: c.Manifests(), Quota: c.QuotaMB << 20, Reserve: c.ReserveMB << 20}, Dial: world.dial, Rand: world.rand, Now: world.now, Log: log,
 		Program: version(), Faults: faults, Peppers: blocks.lackPeppers, KeepPepper: blocks.keepPepper, Register: register, Step: world.step,
-		PolicyDir: c.Policies(), OnPolicies: world.policies,
+		Software: updatesOf(c), UpdateDir: c.Updates(), PolicyDir: c.Policies(), OnPolicies: world.policies,
 		OnBlocks:    func() { logError(log, "looking for new manifests", blocks.rescan(context.Background())) },
 		OnListed:    func() { blocks.know(up.Listed()) },
 		OnCatalogue: func() { logError(log, "reading the catalogue", blocks.learn(up.Catalogue)) }, Held: blocks.held})

@@ -28,6 +28,7 @@ import (
 	"grattoir/sync/ledger"
 	"grattoir/validate"
 	"grattoir/validate/money"
+	"grattoir/validate/policy"
 	"grattoir/validate/ticket"
 )
 
@@ -55,6 +56,7 @@ type daemon struct {
 	config configs.Terminal
 	log    *slog.Logger
 	now    func() time.Time
+	ready  time.Time // when it was
 
 	manager *notify.Manager // who started it, nil for nobody
 
@@ -179,7 +181,7 @@ func (d *daemon) openCounter(ctx context.Context) (err error) {
 		Sign: slipSigner(c, d.trust.identity, d.log)}
 	desk := terminal.Options{Name: c.Name, Shelf: d.blocks.shelf, Ledger: journal{d.book, d.team.shut}, Currency: c.Policy.Currency,
 		Printer: desk{printer.Desk{Device: d.devices.paper, Stationery: d.stationery, Log: d.log}, tornIn(c.Data)}, Central: d.link.central(), Packs: d.link.packs(), Messages: d.link.messages(), Policy: d.rules.inForce, Limits: d.limit,
-		AcceptScaled: c.AcceptScaled, ResultSlips: terminal.ResultSlips(c.Printer.ResultSlip), ReleaseAtClose: c.ReleaseAtClose, Operator: c.Operator, Now: d.now, Trusted: d.trusted, Log: d.log, LedgerFault: ledgerFault, Looked: d.book.Looked,
+		AcceptScaled: c.AcceptScaled, ResultSlips: policy.ResultSlips(c.Printer.ResultSlip), ReleaseAtClose: c.ReleaseAtClose, Operator: c.Operator, Now: d.now, Trusted: d.trusted, Log: d.log, LedgerFault: ledgerFault, Looked: d.book.Looked,
 		Clock: newClockWatch(d.now, uptime.Since, d.trusted, signedFloor(ctx, d.book)).fault, Step: crashStep()}
 	d.team.join(&desk)
 	d.counter = terminal.New(desk)
@@ -228,6 +230,7 @@ func (d *daemon) serve(ctx context.Context) error {
 	var scanning, working group
 	failed := make(chan error, 1)
 	scanning.failed, working.failed = failed, failed
+	d.ready = time.Now()
 	d.startWork(work, &working, servers)
 	d.startScans(scans, &scanning)
 	d.log.Info("ready", "terminal", d.config.Name, "page", servers[0].url, "socket", d.config.Socket, "blocks", len(d.blocks.list()))
@@ -352,7 +355,7 @@ func (d *daemon) listen(ctx context.Context) ([]server, error) {
 	url := "http://" + web.Addr().String() + "/"
 	acts := control.Handler(control.Options{Terminal: d.counter, Language: money.Language(d.config.Language), Status: func() control.Status { return d.status(ctx, url) },
 		Rescan: func() error { return errors.Join(d.blocks.rescan(ctx), d.rules.rescan(), d.link.reread(ctx)) }, Render: d.render,
-		Bench: d.bench(), Printer: printerActs(d.devices.paper), Roster: d.team.roster(), Log: d.log})
+		Bench: d.bench(), Printer: printerActs(d.devices.paper), Roster: d.team.roster(), Ready: d.readiness, Quiet: d.quiet, Log: d.log})
 	return []server{
 		{&http.Server{Handler: d.page.Handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}, "pages", url, web},
 		{&http.Server{Handler: acts, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}, "socket", "", socket},

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,14 +33,28 @@ type onWire struct {
 // refused, and answered by a portal. A ticket is paid under each fault, over the counter and
 // with no help of the line. Nothing is ever acknowledged that central has not committed,
 // and after each fault the books are equal, with no payment twice. GRATTOIR_SOAK=1 cuts at
-// every byte.
+// every byte: several pairs of programs do it beside each other, each at its own bytes, for
+// most of the time is spent on waiting for the next try.
 func TestBuiltProgramsAgreeWhateverTheLineDoes(t *testing.T) {
 	t.Parallel()
-	soak := os.Getenv("GRATTOIR_SOAK") == "1"
-	tickets, winners, cuts := int64(600), int64(62), int64(7)
-	if soak {
-		tickets, winners = 30_000, 20_000
+	if os.Getenv("GRATTOIR_SOAK") != "1" {
+		onLine(t, 0, 600, 62, func(size int64) int64 { return size / 7 })
+		return
 	}
+	const pairs = 12
+	var group sync.WaitGroup // not t.Parallel, which runs as many as there are processors
+	for n := range int64(pairs) {
+		group.Go(func() {
+			t.Run(fmt.Sprintf("pair=%d", n), func(t *testing.T) { onLine(t, n, 30_000, 20_000, func(int64) int64 { return pairs }) })
+		})
+	}
+	group.Wait()
+}
+
+// onLine has the faults strike one pair of programs: cuts begin at byte first, and lie as far
+// apart as stride says of all that a sync carries in a direction.
+func onLine(t *testing.T, first, tickets, winners int64, stride func(size int64) int64) {
+	t.Helper()
 	w := &onWire{linked: openLinkedOf(t, tickets, []manifest.Tier{{Count: winners, Amount: 2000}}, fmt.Sprintf("1-%d", tickets/60))}
 	w.unpaid = w.codes["2000"]
 	w.proxy = faultproxy.New(t, w.central.API)
@@ -59,17 +74,11 @@ func TestBuiltProgramsAgreeWhateverTheLineDoes(t *testing.T) {
 	w.await(t, func(st control.Status) bool { return len(st.Blocks) == 1 && st.Link.Feed >= 2 })
 	w.under(t, faultproxy.Faults{Up: faultproxy.Direction{Act: faultproxy.Cut, After: 1 << 20}}) // none: what a sync carries
 	up, down := w.proxy.Most()
-	stride := func(size int64) int64 {
-		if soak {
-			return 1
-		}
-		return size / cuts
-	}
 	began := time.Now()
-	for at := int64(0); at <= up; at += stride(up) {
+	for at := first; at <= up; at += stride(up) {
 		w.under(t, faultproxy.Faults{Up: faultproxy.Direction{Act: endingAt(at), After: at}})
 	}
-	for at := int64(0); at <= down; at += stride(down) {
+	for at := first; at <= down; at += stride(down) {
 		w.under(t, faultproxy.Faults{Down: faultproxy.Direction{Act: endingAt(at), After: at}})
 	}
 	for _, at := range []int64{0, down / 2} {

@@ -207,6 +207,8 @@ type Options struct {
 	Roster   Roster                                  // nil where nobody signs on
 	Bench    health.Bench                            // the devices, for the self-test
 	Printer  PrinterActs
+	Ready    func() Readiness // nil for a daemon that is just ready
+	Quiet    func() bool      // it is the hour in which nobody is expected; nil for never
 	Log      *slog.Logger
 }
 
@@ -217,6 +219,12 @@ func Handler(opt Options) http.Handler {
 	s := &server{opt: opt}
 	if s.opt.Log == nil {
 		s.opt.Log = slog.New(slog.DiscardHandler)
+	}
+	if s.opt.Ready == nil {
+		s.opt.Ready = func() Readiness { return Readiness{} }
+	}
+	if s.opt.Quiet == nil {
+		s.opt.Quiet = func() bool { return false }
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/check", s.check)
@@ -231,6 +239,9 @@ func Handler(opt Options) http.Handler {
 	mux.HandleFunc("GET /v1/slip/{number}", s.slip)
 	mux.HandleFunc("POST /v1/selftest", s.selfTest)
 	mux.HandleFunc("POST /v1/printer", s.printer)
+	mux.HandleFunc("GET /v1/readiness", s.readiness)
+	mux.HandleFunc("POST /v1/restart", s.restart)
+	mux.HandleFunc("POST /v1/restart/release", s.resume)
 	s.acts(mux)
 	return http.MaxBytesHandler(mux, maxBody)
 }

@@ -41,12 +41,12 @@ func SignalOf(v terminal.View) Signal {
 	return Asking
 }
 
-// sound is what the buzzer does: on, off, on and so on.
+// Sound is what the buzzer does: on, off, on and so on.
 //
 // The player must know the three apart without looking, and no shape may tell how much was
 // won. A buzzer of one pitch cannot rise: a win's second tone is longer instead. None is
 // longer than 600 ms.
-func (s Signal) sound() []time.Duration {
+func (s Signal) Sound() []time.Duration {
 	const ms = time.Millisecond
 	switch s {
 	case Winning:
@@ -57,6 +57,23 @@ func (s Signal) sound() []time.Duration {
 		return []time.Duration{120 * ms, 100 * ms, 120 * ms, 100 * ms, 120 * ms}
 	}
 	return nil
+}
+
+// Signals are all of them, as a technician's table lists them.
+func Signals() []Signal { return []Signal{Winning, Paying, NoWin, Refusing, Asking, Quiet} }
+
+// Lit tells whether a signal lights a lamp. A device that keeps the counter from its work
+// lights the fault lamp beside any of them.
+func (s Signal) Lit(lamp Part) bool {
+	switch lamp {
+	case Win:
+		return s == Winning || s == Paying
+	case Refuse:
+		return s == NoWin || s == Refusing
+	case Alarm:
+		return s == Asking
+	}
+	return false
 }
 
 // retryOutputs is how often an output that failed is tried again.
@@ -86,7 +103,7 @@ func (b *Board) follow(ctx context.Context, counter Counter) {
 		if key := NameOf(state.View); key != l.shown {
 			l.shown = key
 			if !first {
-				l.play(SignalOf(state.View).sound())
+				l.play(SignalOf(state.View).Sound())
 			}
 		}
 		l.await(ctx, changed)
@@ -116,9 +133,9 @@ func (l *lamps) light(s terminal.State) {
 		return // a technician looks at them, and the drawer must not wait: await comes back to it
 	}
 	defer b.lighting.Unlock()
-	b.set(b.win, sign == Winning || sign == Paying)
-	b.set(b.refuse, sign == NoWin || sign == Refusing)
-	b.set(b.alarm, sign == Asking || s.Scanner != nil || s.Printer != nil || s.Ledger != nil)
+	b.set(b.win, sign.Lit(Win))
+	b.set(b.refuse, sign.Lit(Refuse))
+	b.set(b.alarm, sign.Lit(Alarm) || s.Scanner != nil || s.Printer != nil || s.Ledger != nil)
 }
 
 // play begins a sound; one that is still on ends. A payment leaves it: its ticket's sound

@@ -405,6 +405,15 @@ func shots(c *counter, l money.Language) []shot {
 	add("idle-message", idle, false)
 	add("win-message", won, false)
 	add("already-paid-message", paid, false)
+	mis, took, slip := on(validate.Misprint, 0), on(validate.Misprint, 0), on(validate.CodeMisread, 0)
+	mis.View.Seen, mis.View.Opened.Price, mis.View.Opened.Currency, mis.View.Verdict.AmountMinor = terminal.Misprinted, 199999, "EUR", nil
+	took.View.TakenIn, took.View.Verdict.AmountMinor = &validate.Misprinted{Remedy: validate.Refunded, Amount: 199999, Currency: "EUR", Entry: validate.EntryNumber{Epoch: 12, Seq: 123456}, At: noon.AddDate(-1, 0, 0)}, nil
+	slip.View.OfSlip, slip.View.Code, slip.View.Verdict.AmountMinor = validate.EntryNumber{Epoch: 12, Seq: 123456}, ticket.Code{}, nil
+	here := on(validate.AlreadyPaidHere, 2000)
+	add("misprint-taken-in", took, false)
+	add("misprint-remedies", mis, false)
+	add("slip-scanned", slip, false)
+	add("already-paid-slip", here, false)
 	return append(list, c.sheetShots(base, on, l)...)
 }
 
@@ -464,6 +473,7 @@ func (c *counter) sheetShots(base terminal.State, on func(validate.Reason, money
 	wrongDate.err = errDate
 	long := strings.Repeat("Message du centre assez long, ", 8) + "et il est fini par ces mots, enfin voilà."
 	for name, x := range map[string]sheet{
+		"find": {name: findSheet}, "find-none": {name: findSheet, err: errDigits}, "sure-refund": {name: sureSheet, purpose: toTakeIn, remedy: validate.Refunded}, "sure-exchange": {name: sureSheet, purpose: toTakeIn, remedy: validate.Exchanged},
 		"menu": {name: menuSheet}, "code": {name: codeSheet}, "code-wrong": {name: codeSheet, err: errDigits},
 		"who": {name: whoSheet, purpose: toSignOn, choice: many, page: 1}, "who-none": {name: whoSheet, err: errors.New("x")},
 		"float": {name: floatSheet}, "pin": {name: pinSheet, operator: who}, "pin-wrong": {name: pinSheet, operator: who, err: wrong},
@@ -560,10 +570,10 @@ const measure = `(() => {
     }
   }
   const boxes = [...document.querySelectorAll("button")].map(b => [b, b.getBoundingClientRect()]);
-  for (const [b, r] of boxes) {
-    const least = b.closest(".with-letters #keypad") ? 48 : b.closest(".rows, .turn") || !b.closest(".act") ? 64 : 96;
+  for (const [b, r] of boxes.filter(([b, r]) => r.width)) {
+    const least = b.closest(".with-letters #keypad") ? (innerWidth < 800 ? 56 : 64) : b.closest(".rows, .turn") || !b.closest(".act") ? 64 : 96;
     if (r.height < least || r.width < least) wrong.push("button " + b.id + " is " + r.width + "x" + r.height);
-    for (const [c, s] of boxes) if (b !== c && r.left < s.right + 11 && s.left < r.right + 11 && r.top < s.bottom + 11 && s.top < r.bottom + 11) wrong.push((b.id || b.textContent) + " is too near to " + (c.id || c.textContent));
+    for (const [c, s] of boxes) if (b !== c && s.width && r.left < s.right + 11 && s.left < r.right + 11 && r.top < s.bottom + 11 && s.top < r.bottom + 11) wrong.push((b.id || b.textContent) + " is too near to " + (c.id || c.textContent));
   }
   const light = c => { const v = c.match(/[\d.]+/g).slice(0, 3).map(x => x / 255).map(x => x <= .04045 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4); return .2126 * v[0] + .7152 * v[1] + .0722 * v[2]; };
   for (const el of document.querySelectorAll("p, span, b, button, output, dt, dd")) {
@@ -626,7 +636,7 @@ func setLanguage(base string, l money.Language) chromedp.Action {
 // pictured are the views of which every run leaves a picture.
 var pictured = []string{"idle", "idle-nobody", "winner", "not-a-winner", "already-paid-elsewhere", "above-shop-limit", "code-misread", "ask", "paid-printed", "batch", "batch-paid",
 	"win-message", "idle-fault", "sheet-menu", "sheet-code", "sheet-pin-wrong", "sheet-history", "sheet-report", "typing",
-	"identity-take", "sheet-identity-number", "sheet-identity-all", "sheet-why", "sheet-slip-refused", "sheet-paper"}
+	"identity-take", "sheet-identity-number", "sheet-words", "misprint-remedies", "misprint-taken-in", "sheet-find", "slip-scanned", "sheet-identity-all", "sheet-why", "sheet-slip-refused", "sheet-paper"}
 
 // capture takes a picture. The browser packs it loosely: the time of this test is that of its
 // pictures.

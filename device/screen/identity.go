@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"grattoir/device/terminal"
 	"grattoir/validate"
@@ -52,6 +53,12 @@ const (
 	maxAddress = 72
 )
 
+// The steps whose field begins with digits as a rule.
+const (
+	numberStep  = 1
+	addressStep = 8
+)
+
 func identitySteps() []identityStep {
 	return []identityStep{
 		{byTile, 0, false, func(i *validate.Identification) *string { return &i.Document }},
@@ -80,6 +87,9 @@ var (
 func (s *Screen) identify(state terminal.State) error {
 	if err := s.opt.Terminal.CanIdentify(); err != nil {
 		return err
+	}
+	if list := state.Messages; len(list) > 0 && list[0].Mandatory { // nobody types nine fields to be told then
+		return terminal.ErrUnread
 	}
 	x := sheet{name: identitySheet, winner: &winner{view: state.View.ID, at: time.Now()}}
 	needs := state.View.Verdict.Needs
@@ -126,7 +136,7 @@ func (s *Screen) enterField(_ context.Context, x sheet, f url.Values) error {
 			return err
 		}
 	default:
-		if text == "" || len(text) > step.max {
+		if text == "" || utf8.RuneCountInString(text) > step.max {
 			return errField
 		}
 	}
@@ -234,7 +244,7 @@ func (p *sheetView) identity(x sheet, state terminal.State, w words, l money.Lan
 		}
 		p.Keypad = &keypad{Action: "/sheet/field", Max: step.max, Date: true, Value: digitsOf(value), Shown: slashed(digitsOf(value))}
 	default:
-		p.Keypad = &keypad{Action: "/sheet/field", Max: step.max, Keys: letters(w), Value: value, Shown: value}
+		p.Keypad = &keypad{Action: "/sheet/field", Max: step.max, Keys: letters(w), Value: value, Shown: value, Second: x.winner.step == numberStep || x.winner.step == addressStep}
 	}
 	switch {
 	case errors.Is(x.err, errDate):

@@ -6,6 +6,8 @@ import (
 	"net/url"
 
 	"grattoir/device/terminal"
+	"grattoir/validate"
+	"grattoir/validate/money"
 )
 
 // noteSeen enters what the clerk sees on the paper of the ticket below the sheet.
@@ -31,5 +33,28 @@ func (p *sheetView) paper(on terminal.View, w words) {
 	offer("seen-misprint", terminal.Misprinted, w.PaperMisprint(), w.PaperMisprintMore())
 	if on.Seen != terminal.Sound {
 		offer("seen-sound", terminal.Sound, w.PaperSound(), w.PaperSoundMore())
+	}
+}
+
+// misprinted offers to refund or exchange a ticket that the clerk found misprinted, or says
+// what was done of it.
+func (s *Screen) misprinted(v *view, on terminal.View, state terminal.State, l money.Language) {
+	w := v.W
+	if m := on.TakenIn; m != nil {
+		v.NextStep = w.takenIn(*m, l) + " " + w.moment(m.At, s.opt.Now(), s.opt.Zone) + ", " + w.Entry() + "\u00a0" + m.Entry.String() + ". " + w.KeepTicket()
+		return
+	}
+	sign, nobody := signing(state, w)
+	switch {
+	case !on.CanTakeIn() || state.Training || state.Batch != nil && !state.Batch.Paid:
+	case nobody:
+		v.Acts = []button{sign}
+	default:
+		v.CanSlip = false // there is no room for it before the player has his money, or another ticket
+		for _, r := range []validate.Remedy{validate.Exchanged, validate.Refunded} {
+			b := opens(whoSheet, w.remedyOf(r, on.Opened, l), field{"purpose", string(toTakeIn)}, field{"remedy", string(r)})
+			b.ID = string(r)
+			v.Acts = append(v.Acts, b)
+		}
 	}
 }

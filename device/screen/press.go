@@ -24,7 +24,8 @@ func (s *Screen) pay(_ http.ResponseWriter, r *http.Request) error {
 // PressPay is a press of the pay button at the counter, made for view id: what the PAY
 // button on the clerk's page would do, the question about the cash included, which a
 // second press answers with yes once it has been on the page for long enough to be read.
-// Where the page offers to ask the centre instead, that is what it does.
+// Where the page offers to ask the centre, or to take the winner's identity, that is what it
+// does; while something lies over the counter, there is nothing that it could mean.
 // Whoever watches the button makes sure that the view itself was. A press that is not
 // followed is an error, and nothing was paid by it.
 func (s *Screen) PressPay(ctx context.Context, id string) error {
@@ -34,12 +35,21 @@ func (s *Screen) PressPay(ctx context.Context, id string) error {
 	if asking && time.Since(since) < s.guard {
 		return errTooSoon
 	}
-	if state, _ := s.opt.Terminal.State(); state.View.ID == id && state.View.CanAsk() {
+	now := s.take("clerk")
+	switch on := now.state.View; {
+	case now.sheet.name != noSheet && on.ID == id:
+		return errCovered
+	case on.ID == id && on.CanAsk():
 		_, err := s.opt.Terminal.Ask(context.WithoutCancel(ctx), id)
 		return err
+	case on.ID == id && on.Stage == terminal.Verdict && slices.Contains(on.Verdict.Needs, validate.Identity):
+		return s.identify(now.state)
 	}
 	return s.payView(ctx, id, asking)
 }
+
+// errCovered is a press while the page shows no verdict.
+var errCovered = errors.New("the page shows something else over the ticket: finish that, or go back")
 
 // errTooSoon is a press that cannot have been meant as an answer.
 var errTooSoon = errors.New("pressed too soon after the question about the cash")

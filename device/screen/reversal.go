@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"grattoir/device/terminal"
 	"grattoir/validate"
@@ -60,7 +61,7 @@ func (s *Screen) enterWords(ctx context.Context, x sheet, f url.Values) error {
 		return terminal.ErrStale
 	}
 	x.words = strings.Join(strings.Fields(f.Get("digits")), " ")
-	if x.words == "" || len(x.words) > maxReason {
+	if x.words == "" || utf8.RuneCountInString(x.words) > maxReason {
 		return errField
 	}
 	return s.askManager(ctx, x)

@@ -170,7 +170,7 @@ func (s *Screen) Handler() http.Handler {
 	mux.HandleFunc("POST /open", s.press(s.open))
 	for path, act := range map[string]func(context.Context, sheet, url.Values) error{"code": s.enterCode, "page": s.turnPage, "again": s.again,
 		"print": s.printReport, "pick": s.pick, "float": s.enterFloat, "pin": s.enterPIN, "sure": s.sure, "leave": s.leave, "try": s.try,
-		"why": s.why, "because": s.because, "words": s.enterWords, "field": s.enterField, "identified": s.payIdentified, "seen": s.noteSeen} {
+		"why": s.why, "because": s.because, "words": s.enterWords, "field": s.enterField, "identified": s.payIdentified, "seen": s.noteSeen, "number": s.findSlip} {
 		mux.HandleFunc("POST /sheet/"+path, s.on(act))
 	}
 	return s.guarded(mux)

@@ -170,10 +170,13 @@ func (c *counter) await(t *testing.T, what string, want func(terminal.State) boo
 	}
 }
 
+// blank makes every space the same: TestFrenchSignsStayOnTheLineOfTheirWord looks at them.
+func blank(text string) string { return strings.ReplaceAll(text, "\u00a0", " ") }
+
 func wantAll(t *testing.T, where, text string, parts ...string) {
 	t.Helper()
 	for _, p := range parts {
-		if !strings.Contains(text, p) {
+		if !strings.Contains(blank(text), blank(p)) {
 			t.Errorf("%s lacks %q", where, p)
 		}
 	}
@@ -182,7 +185,7 @@ func wantAll(t *testing.T, where, text string, parts ...string) {
 func wantNone(t *testing.T, where, text string, parts ...string) {
 	t.Helper()
 	for _, p := range parts {
-		if strings.Contains(text, p) {
+		if strings.Contains(blank(text), blank(p)) {
 			t.Errorf("%s has %q", where, p)
 		}
 	}
@@ -305,7 +308,7 @@ func TestPageOfAPaidBatchNamesTheWholeSumAndOffersNoPayment(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := c.do(t, http.MethodGet, "/", nil, nil).Body.String()
-	if strings.Contains(page, `action="/pay"`) || !strings.Contains(page, "remettez 50\u00a0€ en tout") || !strings.Contains(page, "gains : 2, total 50\u00a0€") {
+	if strings.Contains(page, `action="/pay"`) || !strings.Contains(page, "remettez 50\u00a0€ en tout") || !strings.Contains(page, "gains\u00a0: 2, total 50\u00a0€") {
 		t.Errorf("page of a paid batch:\n%s", page)
 	}
 	c.check(t, 3, 500)
@@ -317,8 +320,8 @@ func TestPageOfAPaidBatchNamesTheWholeSumAndOffersNoPayment(t *testing.T) {
 // TestLockedCounterNamesWhosePINOpensIt: signing on is refused there, somebody is.
 func TestLockedCounterNamesWhosePINOpensIt(t *testing.T) {
 	for want, state := range map[string]terminal.State{
-		"Identifiez-vous, puis payez.":                    {SignOn: true},
-		"Verrouillé : tapez le code de anne, puis payez.": {SignOn: true, Session: &terminal.Session{Operator: "anne", Locked: true}},
+		"Identifiez-vous, puis payez.":                         {SignOn: true},
+		"Verrouillé\u00a0: tapez le code de anne, puis payez.": {SignOn: true, Session: &terminal.Session{Operator: "anne", Locked: true}},
 		"": {SignOn: true, Session: &terminal.Session{Operator: "anne"}},
 	} {
 		if got := mayNotPay(state, words{money.French}); got != want {
@@ -775,5 +778,34 @@ func TestPageShowsWhatCentralSaysUntilItIsRead(t *testing.T) {
 	wantAll(t, "with nothing left to read", show(), "Scannez un ticket")
 	if got := c.messages.WasRead(); !slices.Equal(got, []string{"5 marie", "4 marie"}) {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestFrenchSignsStayOnTheLineOfTheirWord: no French text breaks before : ; ? ! or inside « »,
+// in the catalogue and in the words of verdicts.
+func TestFrenchSignsStayOnTheLineOfTheirWord(t *testing.T) {
+	loose := regexp.MustCompile(` [:;?!»]|« |n° `)
+	texts := map[string]string{}
+	v := reflect.ValueOf(wordsOf(money.French))
+	for i := range v.NumMethod() {
+		if m := v.Method(i); m.Type().NumOut() == 1 && m.Type().Out(0).Kind() == reflect.String {
+			in := []reflect.Value{}
+			for k := range m.Type().NumIn() {
+				in = append(in, reflect.Zero(m.Type().In(k)))
+			}
+			texts[v.Type().Method(i).Name] = m.Call(in)[0].String()
+		}
+	}
+	for _, r := range validate.Reasons() {
+		x := r.Text(money.French)
+		texts[string(r)] = oneLine(x.Clerk) + " / " + oneLine(x.Next)
+	}
+	for name, text := range texts {
+		if loose.MatchString(text) {
+			t.Errorf("%s: %q", name, text)
+		}
+	}
+	if len(texts) < 200 {
+		t.Errorf("only %d texts", len(texts))
 	}
 }

@@ -24,6 +24,7 @@ const (
 	menuSheet     sheetName = "menu"
 	codeSheet     sheetName = "code"     // a ticket's code is typed
 	historySheet  sheetName = "history"  // of the shift
+	findSheet     sheetName = "find"     // the number of an earlier slip is typed
 	slipSheet     sheetName = "slip"     // of one payment of the history
 	whoSheet      sheetName = "who"      // an operator is chosen
 	floatSheet    sheetName = "float"    // the cash in the till is typed
@@ -48,6 +49,7 @@ const (
 	toClose   purpose = "close"
 	toTrain   purpose = "train" // switches training on or off
 	toReverse purpose = "reverse"
+	toTakeIn  purpose = "take-in" // a misprinted ticket
 )
 
 // sheet is what the clerk has laid over the counter. The server keeps it, so that a page
@@ -70,7 +72,9 @@ type sheet struct {
 	acts     []validate.Transaction
 	receipt  *validate.Receipt
 	messages []validate.Message
-	found    *inspection // a technician's
+	found    *inspection     // a technician's
+	sought   bool            // the payment was found by its number, its ticket or its slip, not in the history
+	remedy   validate.Remedy // for a misprint
 	reason   validate.ReversalReason
 	words    string  // of the clerk's own, for it
 	winner   *winner // who is paid
@@ -172,7 +176,7 @@ func (s *Screen) open(_ http.ResponseWriter, r *http.Request) error {
 	ctx := context.WithoutCancel(r.Context())
 	x := sheet{name: sheetName(r.PostForm.Get("sheet-name"))}
 	switch x.name {
-	case noSheet, menuSheet, codeSheet, closingsSheet, workshopSheet:
+	case noSheet, menuSheet, codeSheet, findSheet, closingsSheet, workshopSheet:
 	case paperSheet:
 		if !state.View.CanNote() {
 			return terminal.ErrNotNoted
@@ -200,6 +204,10 @@ func (s *Screen) open(_ http.ResponseWriter, r *http.Request) error {
 		x.kind, x.report = kind, &c
 	case whoSheet:
 		x.purpose, x.kind = purpose(r.PostForm.Get("purpose")), validate.ClosingKind(r.PostForm.Get("kind"))
+		x.remedy = validate.Remedy(r.PostForm.Get("remedy"))
+		if x.purpose == toTakeIn && (!state.View.CanTakeIn() || state.Training || x.remedy != validate.Refunded && x.remedy != validate.Exchanged) {
+			return terminal.ErrNotNoted
+		}
 		return s.choose(ctx, state, x)
 	default:
 		return fmt.Errorf("no sheet has the name %.20q", x.name)
@@ -275,6 +283,9 @@ func before(a, b validate.EntryNumber) bool {
 
 // openSlip shows the slip of one payment of the history.
 func (s *Screen) openSlip(ctx context.Context, f url.Values) error {
+	if state, _ := s.opt.Terminal.State(); f.Get("entry") != "" && f.Get("entry") == slipOn(state.View) {
+		return s.laySlip(ctx, f.Get("entry"), sheet{})
+	}
 	x, err := s.lying(f)
 	if err != nil {
 		return err
@@ -425,6 +436,10 @@ func (s *Screen) allowed(ctx context.Context, x sheet, by terminal.Credentials) 
 		return s.ended(counter.SignOff(ctx, by))
 	case toReverse:
 		return s.reverse(ctx, x, by)
+	case toTakeIn:
+		if _, err := counter.TakeIn(ctx, x.over, x.remedy, by); err != nil {
+			return err
+		}
 	case toClose:
 		return s.ended(counter.Close(ctx, x.kind, by))
 	default:
@@ -452,6 +467,8 @@ func (s *Screen) lock(http.ResponseWriter, *http.Request) error {
 // leave takes the sheet away, or goes back to the one that it came from; nothing is done.
 func (s *Screen) leave(ctx context.Context, x sheet, _ url.Values) error {
 	switch {
+	case x.sought && x.purpose != toReverse:
+		s.lay(sheet{})
 	case x.name == slipSheet: // what was done of the payment stands in the list
 		back, err := s.history(ctx)
 		if err != nil {

@@ -41,23 +41,33 @@ type keypad struct {
 	Point        string   // the decimal point of an amount in minor units, "" for other digits
 	Date         bool     // day, month and year
 	Keys         []padKey // with letters, nil for digits alone
+	Second       bool     // its second page is shown first: the field begins with digits as a rule
 	Value, Shown string   // what was entered before and is looked at again, "" of what is secret
 }
 
-// padKey is one of a keypad with letters. Its digit is what it types, "back" of the one that erases.
-type padKey struct{ Digit, Label, Spoken string }
+// padKey is one of a keypad with letters. Its digit is what it types, "back" of the one that
+// erases, "page" of the one that shows the other page.
+type padKey struct {
+	Digit, Label, Spoken string
+	Second               bool // on the second page
+}
 
-// letters are a keypad with letters: four rows of ten.
+// letters are a keypad with letters: two pages of three rows of ten, so that each key is as
+// wide as a thumb.
 func letters(w words) []padKey {
 	var list []padKey
-	for _, r := range w.Letters() {
-		switch r {
-		case ' ':
-			list = append(list, padKey{" ", "␣", w.Space()})
-		case '<':
-			list = append(list, padKey{"back", "⌫", w.Erase()})
-		default:
-			list = append(list, padKey{string(r), string(r), ""})
+	for page, keys := range []string{w.Letters(), moreKeys} {
+		for _, r := range keys {
+			k := padKey{string(r), string(r), "", page == 1}
+			switch r {
+			case ' ':
+				k.Label, k.Spoken = "␣", w.Space()
+			case '<':
+				k.Digit, k.Label, k.Spoken = "back", "⌫", w.Erase()
+			case '*':
+				k.Digit, k.Label, k.Spoken = "page", []string{"1É", "AB"}[page], w.OtherKeys()
+			}
+			list = append(list, k)
 		}
 	}
 	return list
@@ -140,6 +150,12 @@ func (s *Screen) laid(v *view, now snapshot, l money.Language) {
 		if x.err != nil {
 			p.Trouble = w.DigitsWrong()
 		}
+	case findSheet:
+		p.Title, p.Text = w.FindTitle(), []string{w.FindHint()}
+		p.Keypad = &keypad{Action: "/sheet/number", Max: maxNumber}
+		if x.err != nil {
+			p.Trouble = w.FindNone()
+		}
 	case historySheet:
 		s.listed(p, x, w, l)
 	case slipSheet:
@@ -152,7 +168,7 @@ func (s *Screen) laid(v *view, now snapshot, l money.Language) {
 	case pinSheet:
 		p.Title, p.Text, p.Keypad = w.PINTitle(x.operator.label()), []string{w.PINHint()}, &keypad{Action: "/sheet/pin", Max: maxPIN, Secret: true}
 	case sureSheet:
-		p.sure(x, now.state, w)
+		p.sure(x, now.state, w, l)
 	case closingsSheet:
 		p.Title, p.Tiles = w.ClosingsTitle(), closings(now.state, w)
 	case reportSheet:
@@ -173,8 +189,8 @@ func (s *Screen) laid(v *view, now snapshot, l money.Language) {
 	if p.Keypad != nil && p.Keypad.Keys != nil && p.Trouble != "" { // there is no room for both
 		p.Title, p.Pages, p.Trouble = "", "", p.Title+"\u00a0: "+p.Trouble
 	}
-	if len(p.Side) == 0 { // there is room for them
-		p.Side, p.Turn = p.Turn, nil
+	if len(p.Side) == 0 || x.name == historySheet { // there is room for them
+		p.Side, p.Turn = append(p.Turn, p.Side...), nil
 	}
 	p.Side = append(p.Side, button{ID: "leave", Action: "/sheet/leave", Label: w.Back()})
 	v.lie(p, x.serial)
@@ -296,10 +312,12 @@ func (p *sheetView) who(x sheet, w words) {
 }
 
 // sure asks for a yes.
-func (p *sheetView) sure(x sheet, state terminal.State, w words) {
+func (p *sheetView) sure(x sheet, state terminal.State, w words, l money.Language) {
 	switch {
 	case x.purpose == toSignOff:
 		p.Title, p.Text = w.SignOffAsk(), []string{w.SignOffTold()}
+	case x.purpose == toTakeIn:
+		p.Title, p.Text = w.remedyOf(x.remedy, state.View.Opened, l)+w.Question(), []string{w.TakeInTold()}
 	case x.purpose == toTrain && state.Training:
 		p.Title = w.TrainOff()
 	case x.purpose == toTrain:
@@ -324,6 +342,9 @@ func (s *Screen) listed(p *sheetView, x sheet, w words, l money.Language) {
 	if len(x.acts) == 0 {
 		p.Text = append(p.Text, w.NothingYet())
 	}
+	find := opens(findSheet, w.Find())
+	find.ID = "find"
+	p.Side = append(p.Side, find)
 	for _, a := range pageOf(p, x.acts, x.page, rowsAPage, w) {
 		b := button{ID: "act-" + a.Entry.String(), More: []string{a.At.In(s.opt.Zone).Format("15:04"), "n°\u00a0" + a.Entry.String()}}
 		switch {
@@ -341,6 +362,9 @@ func (s *Screen) listed(p *sheetView, x sheet, w words, l money.Language) {
 		case a.Reprint != nil:
 			b.Label = w.ReprintAct()
 			b.More = []string{b.More[0], "n°\u00a0" + a.Reprint.Number.String(), w.Copy(a.Reprint.Copy - 1)}
+		case a.Misprint != nil:
+			b.Label = w.takenIn(*a.Misprint, l)
+			b.More = append(b.More, a.Misprint.Slip.Game)
 		case a.Closing != nil:
 			b.Label = w.ClosingAct() + " " + ofKind(a.Closing.Kind, w)
 		}
@@ -378,6 +402,9 @@ func (s *Screen) report(p *sheetView, x sheet, w words, l money.Language) {
 		value := r.Value(l)
 		if r.Kind == validate.TextLine && r.Text == "" && !r.Time.IsZero() {
 			value = w.moment(r.Time, s.opt.Now(), s.opt.Zone)
+		}
+		if r.Kind == validate.TextLine {
+			value = w.date(value) // a day's period is its date
 		}
 		if r.Kind != validate.RuleLine && r.Kind != validate.TitleLine {
 			lines = append(lines, line{r.Label(l), value, r.Kind == validate.HeadLine})

@@ -183,6 +183,10 @@ func (s *Screen) viewOf(now snapshot, l money.Language) view {
 		if f := now.state.Printer; f != nil && on.Verdict.Reason == validate.PrinterNotReady {
 			v.Clerk = f.Code + "\u00a0: " + oneLine(f.Clerk(l))
 		}
+		if now.clerk {
+			s.misprinted(&v, on, now.state, l)
+			v.offerSlip(on)
+		}
 	case terminal.Paid:
 		s.paid(&v, on, l)
 		if paidTogether(now.state) && (on.Receipt == nil || on.Receipt.Copies <= 1) { // a duplicate pays nothing
@@ -486,6 +490,9 @@ func (s *Screen) line(state terminal.State, w words, l money.Language) []item {
 	}
 	items := []item{{w.unsent(state.Unsent, s.opt.StandAlone, s.opt.Currency, l, now, s.opt.Zone), false}, data,
 		device(w.PrinterReady(), cmp.Or(state.Printer, state.Paper), l), device(w.ScannerReady(), state.Scanner, l)}
+	if state.Restarting != nil {
+		items = append(items, device("", state.Restarting, l))
+	}
 	if state.Ledger != nil {
 		items = append(items, device("", state.Ledger, l))
 	}

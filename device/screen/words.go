@@ -30,8 +30,12 @@ func (w words) in(fr, en string) string {
 	if w.lang == money.English {
 		return en
 	}
-	return fr
+	return bound.Replace(fr)
 }
+
+// bound keeps a French sign on the line of its word: a line that begins with a colon, or ends
+// with n°, looks broken.
+var bound = strings.NewReplacer(" :", "\u00a0:", " ;", "\u00a0;", " ?", "\u00a0?", " !", "\u00a0!", "« ", "«\u00a0", " »", "\u00a0»", "n° ", "n°\u00a0")
 
 // Lang is for the lang attribute; Other names the button that switches to OtherLang.
 func (w words) Lang() string      { return string(w.lang) }
@@ -298,6 +302,24 @@ func (w words) SlipTitle(number string) string {
 	return fmt.Sprintf(w.in("Reçu n° %s", "Slip n° %s"), number)
 }
 
+// An earlier payment.
+
+func (w words) Find() string      { return w.in("AUTRE REÇU", "OTHER SLIP") }
+func (w words) FindTitle() string { return w.in("Numéro du reçu", "The slip's number") }
+func (w words) FindHint() string {
+	return w.in("« Registre » sur le reçu, sans le tiret. Ou scannez son code, ou le ticket.", "“Ledger” on the slip, without the dash. Or scan its code, or the ticket.")
+}
+func (w words) FindNone() string {
+	return w.in("Aucun paiement de ce terminal n'a ce numéro.", "No payment of this terminal has this number.")
+}
+func (w words) ShowSlip() string { return w.in("VOIR LE REÇU", "SEE THE SLIP") }
+func (w words) SlipScanned() string {
+	return w.in("C'est le code d'un reçu de ce terminal, pas d'un ticket.", "This is the code of a slip of this terminal, not of a ticket.")
+}
+func (w words) SlipScannedNext() string {
+	return w.in("Voyez le reçu, ou scannez un ticket.", "See the slip, or scan a ticket.")
+}
+
 // A payment that is to be taken back.
 
 func (w words) Reverse() string { return w.in("ANNULER CE PAIEMENT", "TAKE IT BACK") }
@@ -377,9 +399,51 @@ func (w words) Linked(amount string) string {
 	return fmt.Sprintf(w.in("déjà versé à cette personne : %s", "paid to the same person before: %s"), amount)
 }
 
-// Letters are the keys of a keypad with letters, ten a row; < erases.
+// A misprinted ticket that is taken in.
+
+func (w words) Question() string    { return w.in("\u00a0?", "?") }
+func (w words) RefundIt() string    { return w.in("REMBOURSER", "REFUND") }
+func (w words) ExchangeIt() string  { return w.in("ÉCHANGER", "EXCHANGE") }
+func (w words) RefundedAct() string { return w.in("Remboursé", "Refunded") }
+func (w words) Exchanged() string   { return w.in("Échangé", "Exchanged") }
+func (w words) TakeInTold() string {
+	return w.in("Un responsable doit l'autoriser. Le ticket ne sera plus payé.", "A manager must allow it. The ticket is not paid any more.")
+}
+func (w words) KeepTicket() string { return w.in("Gardez le ticket.", "Keep the ticket.") }
+
+// remedyOf names the act, with the price where it is known.
+func (w words) remedyOf(r validate.Remedy, o validate.Opened, l money.Language) string {
+	switch {
+	case r == validate.Exchanged:
+		return w.ExchangeIt()
+	case o.Price > 0:
+		return w.RefundIt() + " " + money.Text(o.Price, o.Currency, l, money.Screen)
+	}
+	return w.RefundIt()
+}
+
+// takenIn says what was done of a misprinted ticket.
+func (w words) takenIn(m validate.Misprinted, l money.Language) string {
+	switch {
+	case m.Remedy == validate.Exchanged:
+		return w.Exchanged()
+	case m.Amount > 0:
+		return w.RefundedAct() + " " + money.Text(m.Amount, m.Currency, l, money.Screen)
+	}
+	return w.RefundedAct()
+}
+
+// Letters are the first page of a keypad with letters, three rows of ten; < erases and * shows
+// the other page.
 func (w words) Letters() string {
-	return w.in("1234567890AZERTYUIOPQSDFGHJKLMWXCVBN'- <", "1234567890QWERTYUIOPASDFGHJKL'ZXCVBNM- <")
+	return w.in("AZERTYUIOPQSDFGHJKLMWXCVBN*- <", "QWERTYUIOPASDFGHJKL'ZXCVBNM* <")
+}
+
+// moreKeys are its second page, in both languages.
+const moreKeys = "1234567890ÉÈÊËÀÂÄÇÎÏÔÖÙÛÜ'*- <"
+
+func (w words) OtherKeys() string {
+	return w.in("Chiffres et accents, ou lettres", "Digits and accents, or letters")
 }
 
 // What the clerk sees on the paper.
@@ -552,4 +616,4 @@ func (w words) document(kind string) string {
 }
 
 // oneLine joins a text that was broken for 32 columns; the page breaks it anew.
-func oneLine(s string) string { return strings.ReplaceAll(s, "\n", " ") }
+func oneLine(s string) string { return bound.Replace(strings.ReplaceAll(s, "\n", " ")) }

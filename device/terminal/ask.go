@@ -40,7 +40,9 @@ func (v View) begun() bool {
 // of the same id. A verdict that central cannot change comes back as it is now.
 func (t *Terminal) Ask(ctx context.Context, id string) (View, error) {
 	ctx = context.WithoutCancel(ctx)
-	t.act.Lock()
+	if err := t.enter(); err != nil {
+		return t.shown(), err
+	}
 	defer t.act.Unlock()
 	state, _ := t.State()
 	v := state.View
@@ -218,7 +220,9 @@ func (t *Terminal) ReleasePacks(ctx context.Context, manager Credentials) (runs 
 	if err != nil {
 		return 0, err
 	}
-	t.act.Lock()
+	if err := t.enter(); err != nil {
+		return 0, err
+	}
 	defer t.act.Unlock()
 	return t.release(context.WithoutCancel(ctx), who, false)
 }

@@ -37,7 +37,9 @@ var (
 // BeginBatch starts collecting: every ticket that is checked from now on joins the batch,
 // until it is paid or ended.
 func (t *Terminal) BeginBatch() (Batch, error) {
-	t.act.Lock()
+	if err := t.enter(); err != nil {
+		return Batch{}, err
+	}
 	defer t.act.Unlock()
 	state, _ := t.State()
 	if b := state.Batch; b != nil && !b.Paid && len(b.Views) > 0 {
@@ -129,7 +131,9 @@ func (s *State) putBatch(b Batch) {
 // ErrNoBatch, ErrNeeds and *Denied; nothing was paid then.
 func (t *Terminal) PayBatch(ctx context.Context, id string, c Confirmed) (Batch, error) {
 	ctx = context.WithoutCancel(ctx)
-	t.act.Lock()
+	if err := t.enter(); err != nil {
+		return Batch{}, err
+	}
 	defer t.act.Unlock()
 	state, _ := t.State()
 	if state.Batch == nil || state.Batch.ID != id || id == "" {

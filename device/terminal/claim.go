@@ -8,6 +8,7 @@ import (
 
 	"grattoir/validate"
 	"grattoir/validate/money"
+	"grattoir/validate/policy"
 )
 
 // Scan is what came over the glass or the keypad.
@@ -20,8 +21,10 @@ type Scan struct {
 // Check reads a code, opens its tag, asks the ledger and central's word, decides, and
 // shows the verdict. It commits nothing: checking is one act, paying another.
 func (t *Terminal) Check(ctx context.Context, s Scan) View {
-	ctx = context.WithoutCancel(ctx) // who asked may leave; the counter shows a true answer all the same
-	t.act.Lock()
+	ctx = context.WithoutCancel(ctx)  // who asked may leave; the counter shows a true answer all the same
+	if err := t.enter(); err != nil { // the counter says why
+		return t.shown()
+	}
 	defer t.act.Unlock()
 	v := View{ID: t.newID(), Stage: Verdict, At: t.opt.Now(), Entered: s.Entered}
 
@@ -34,7 +37,7 @@ func (t *Terminal) Check(ctx context.Context, s Scan) View {
 		err = fmt.Errorf("layout %s is the public code on the back: scan the hidden code", code.Layout.Name)
 	}
 	if err != nil {
-		v.Detail = err.Error()
+		v.Detail, v.OfSlip = err.Error(), t.slipOf(ctx, s.Text)
 	} else {
 		v.Code = code
 	}
@@ -46,7 +49,9 @@ func (t *Terminal) Check(ctx context.Context, s Scan) View {
 // as its detail.
 func (t *Terminal) Complete(ctx context.Context, id, digits string) (View, error) {
 	ctx = context.WithoutCancel(ctx)
-	t.act.Lock()
+	if err := t.enter(); err != nil {
+		return t.shown(), err
+	}
 	defer t.act.Unlock()
 	state, _ := t.State()
 	v := state.View
@@ -78,7 +83,7 @@ func (t *Terminal) judge(ctx context.Context, v View) View {
 	v.Verdict = t.decide(ctx, &v, false)
 	t.join(&v)
 	t.opt.Log.Info("checked", "ticket", v.Code, "outcome", v.Verdict.Outcome, "reason", v.Verdict.Reason, "stage", v.Stage, "detail", v.Detail, "entered", v.Entered)
-	v.Slip = t.opt.ResultSlips == ResultEach && v.Stage == Verdict && v.Code.Game != ""
+	v.Slip = t.resultSlips(v) == policy.SlipsEach && v.Stage == Verdict && v.Code.Game != ""
 	t.change(func(st *State) { st.View = v })
 	t.opt.Step("shown")
 	t.looks(v)
@@ -130,7 +135,9 @@ type Confirmed struct {
 // A verdict that no longer says pay comes back as a view of that verdict, and no error.
 func (t *Terminal) Pay(ctx context.Context, id string, c Confirmed) (View, error) {
 	ctx = context.WithoutCancel(ctx)
-	t.act.Lock()
+	if err := t.enter(); err != nil {
+		return t.shown(), err
+	}
 	defer t.act.Unlock()
 	state, _ := t.State()
 	v := state.View
@@ -323,6 +330,10 @@ func (t *Terminal) ticketFacts(ctx context.Context, v *View, f *validate.Facts) 
 	if v.round > 0 && f.Right == validate.RightOwner {
 		f.Right = validate.RightNone // a ticket that was paid once is paid again with central's grant only
 	}
+	if v.TakenIn, err = t.opt.Ledger.TakenIn(ctx, o.Key()); err != nil {
+		return err
+	}
+	f.Misprint = f.Misprint || v.TakenIn != nil // the player has his money, or another ticket
 	v.asks = s.Asks
 	if err := t.intended(ctx, v, f, s); err != nil {
 		return err

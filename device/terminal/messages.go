@@ -70,7 +70,9 @@ func (t *Terminal) ReadMessage(ctx context.Context, number int64) error {
 	if err != nil {
 		return err
 	}
-	t.act.Lock()
+	if err := t.enter(); err != nil {
+		return err
+	}
 	defer t.act.Unlock()
 	if err := t.opt.Messages.Read(ctx, number, operator); err != nil {
 		return err

@@ -54,7 +54,9 @@ func (t *Terminal) showPack(ctx context.Context, v View, code ticket.Code) View 
 // error; one that cannot be is shown as it stands.
 func (t *Terminal) ActivateShown(ctx context.Context, id string) (View, error) {
 	ctx = context.WithoutCancel(ctx)
-	t.act.Lock()
+	if err := t.enter(); err != nil {
+		return t.shown(), err
+	}
 	defer t.act.Unlock()
 	state, _ := t.State()
 	v := state.View
@@ -79,7 +81,9 @@ func (t *Terminal) ActivatePack(ctx context.Context, gameCode string, pack uint3
 	if t.opt.Packs == nil {
 		return validate.Pack{}, ErrNoPacks
 	}
-	t.act.Lock()
+	if err := t.enter(); err != nil {
+		return validate.Pack{}, err
+	}
 	defer t.act.Unlock()
 	return t.activate(context.WithoutCancel(ctx), gameCode, pack, validate.Typed)
 }
@@ -128,7 +132,9 @@ func salesEnded() Fault {
 }
 
 // Faults lists the faults that the counter words itself.
-func Faults() []Fault { return []Fault{inTraining(), unreadMessage(), packSuspended(), salesEnded()} }
+func Faults() []Fault {
+	return []Fault{inTraining(), unreadMessage(), packSuspended(), salesEnded(), restarting}
+}
 
 // Pack is what is known of a pack, or ErrNoPacks.
 func (t *Terminal) Pack(ctx context.Context, gameCode string, pack uint32) (validate.Pack, error) {

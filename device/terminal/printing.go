@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"grattoir/validate"
+	"grattoir/validate/proof"
 )
 
 // Run prints the slips of committed claims, oldest first, until ctx ends. A payment
@@ -212,7 +214,9 @@ func (t *Terminal) show(r validate.Receipt, holding *Fault) {
 // Reprint prints another copy of a slip. It is marked DUPLICATA and counted. While a copy
 // waits there is no further one: who asks twice at once gets one.
 func (t *Terminal) Reprint(ctx context.Context, n validate.EntryNumber) (validate.Receipt, error) {
-	t.act.Lock()
+	if err := t.enter(); err != nil {
+		return validate.Receipt{}, err
+	}
 	defer t.act.Unlock()
 	r, err := t.opt.Ledger.Receipt(ctx, n)
 	if err != nil {
@@ -240,6 +244,26 @@ func (t *Terminal) Reprint(ctx context.Context, n validate.EntryNumber) (validat
 // Receipt returns the claim of an entry.
 func (t *Terminal) Receipt(ctx context.Context, n validate.EntryNumber) (validate.Receipt, error) {
 	return t.opt.Ledger.Receipt(ctx, n)
+}
+
+// ReversalOf is what became of the wish to take the payment of an entry back, nil where
+// nobody asked.
+func (t *Terminal) ReversalOf(ctx context.Context, n validate.EntryNumber) (*validate.Reversal, error) {
+	return t.opt.Ledger.ReversalOf(ctx, n)
+}
+
+// slipOf is the payment of this terminal's that the control code of a slip names, zero for
+// none. The code is not verified: it finds an entry, and what that says comes from the ledger.
+func (t *Terminal) slipOf(ctx context.Context, scan string) validate.EntryNumber {
+	code, err := proof.Parse(scan)
+	if err != nil || code.Terminal != t.opt.Name {
+		return validate.EntryNumber{}
+	}
+	r, err := t.opt.Ledger.Receipt(ctx, code.Number)
+	if err != nil || !strings.HasPrefix(r.Hash, code.Hash) {
+		return validate.EntryNumber{}
+	}
+	return code.Number
 }
 
 // Last returns the newest claims, newest first.

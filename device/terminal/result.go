@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"grattoir/validate"
+	"grattoir/validate/policy"
 	"grattoir/validate/ticket"
 )
 
@@ -23,17 +24,14 @@ type Result struct {
 	Training bool
 }
 
-// ResultSlips says for which checks a slip of the result is printed.
-type ResultSlips string
-
-const (
-	// ResultCentre offers one for tickets that the payment centre must see.
-	ResultCentre ResultSlips = "centre"
-	// ResultAsked offers one for every ticket.
-	ResultAsked ResultSlips = "asked"
-	// ResultEach prints one with every check of a whole code, and offers none.
-	ResultEach ResultSlips = "each"
-)
+// resultSlips says for which checks a slip is printed: the policy that the check saw, or the configuration where
+// the policy says nothing of it.
+func (t *Terminal) resultSlips(v View) policy.ResultSlips {
+	if said := v.policy.ResultSlips; said != "" {
+		return said
+	}
+	return t.opt.ResultSlips
+}
 
 // ErrNoResult means that there is nothing on the counter of which a slip could be printed.
 var ErrNoResult = errors.New("no checked ticket is on the counter of which a slip could be printed, or it was printed")
@@ -59,13 +57,19 @@ func (v View) ForCentre() bool {
 
 // CanSlip tells whether a slip of the view's check can be asked for now.
 func (t *Terminal) CanSlip(v View) bool {
-	return v.Stage == Verdict && v.Code.Game != "" && !v.Slip && (t.opt.ResultSlips == ResultAsked || t.opt.ResultSlips != ResultEach && v.ForCentre())
+	if v.Stage != Verdict || v.Code.Game == "" || v.Slip {
+		return false
+	}
+	slips := t.resultSlips(v)
+	return slips == policy.SlipsAsked || slips != policy.SlipsEach && v.ForCentre()
 }
 
 // PrintResult prints a slip of the check that view id shows, once. It says no more than
 // the page, so nobody need be signed on.
 func (t *Terminal) PrintResult(id string) error {
-	t.act.Lock()
+	if err := t.enter(); err != nil {
+		return err
+	}
 	defer t.act.Unlock()
 	state, _ := t.State()
 	v := state.View

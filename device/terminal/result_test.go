@@ -1,27 +1,34 @@
 package terminal_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 
 	"grattoir/device/terminal"
 	"grattoir/device/terminal/terminaltest"
 	"grattoir/validate"
+	"grattoir/validate/policy"
 )
 
-// TestSlipOfACheckIsPrintedAsTheTerminalIsSet: each check where that is set, on request
+// TestSlipOfACheckIsPrintedAsThePolicySays: each check where that is said, on request
 // where it is, and for the payment centre alone otherwise; never of a misread, never twice
-// from one press, and a fault of the printer loses none.
-func TestSlipOfACheckIsPrintedAsTheTerminalIsSet(t *testing.T) {
-	for set, want := range map[terminal.ResultSlips]struct{ lost, above, misread, offered bool }{
-		terminal.ResultEach:   {true, true, false, false},
-		terminal.ResultAsked:  {false, false, false, true},
-		terminal.ResultCentre: {false, false, false, false},
+// from one press, and a fault of the printer loses none. Where the policy says nothing, the
+// terminal's configuration does.
+func TestSlipOfACheckIsPrintedAsThePolicySays(t *testing.T) {
+	type rule struct{ configured, policy policy.ResultSlips }
+	for set, want := range map[rule]struct{ lost, above, misread, offered bool }{
+		{configured: policy.SlipsEach}:          {true, true, false, false},
+		{configured: policy.SlipsAsked}:         {false, false, false, true},
+		{configured: policy.SlipsCentre}:        {false, false, false, false},
+		{policy.SlipsCentre, policy.SlipsEach}:  {true, true, false, false},
+		{policy.SlipsEach, policy.SlipsAsked}:   {false, false, false, true},
+		{policy.SlipsAsked, policy.SlipsCentre}: {false, false, false, false},
 	} {
-		t.Run(string(set), func(t *testing.T) {
+		t.Run(fmt.Sprint(set), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCounter()
-				c.slips = set
+				c.slips, c.limits.ResultSlips = set.configured, set.policy
 				c.restart()
 				c.runs(t)
 				c.printer.Break(terminaltest.PaperOut())
@@ -30,7 +37,7 @@ func TestSlipOfACheckIsPrintedAsTheTerminalIsSet(t *testing.T) {
 					t.Errorf("a loser: %t, offered %t", lost.Slip, c.CanSlip(lost))
 				}
 				above := c.check(c.ticket(t, 2, 1, 100000000))
-				if above.Slip != want.above || c.CanSlip(above) == (set == terminal.ResultEach) {
+				if above.Slip != want.above || c.CanSlip(above) == want.above {
 					t.Errorf("above the limit: %t", above.Slip)
 				}
 				if !above.Slip {

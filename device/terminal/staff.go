@@ -169,11 +169,16 @@ func (t *Terminal) SignOn(ctx context.Context, who Credentials, float money.Amou
 	if err := t.opt.Ledger.Writable(); err != nil { // a session without its shift would have to be undone
 		return validate.Shift{}, &Denied{Fault: *t.opt.LedgerFault(err), Err: err}
 	}
+	if t.paused.Load() != nil { // and so would one that a restart ends at once
+		return validate.Shift{}, &Denied{Fault: restarting, Err: ErrRestarting}
+	}
 	s, err := t.opt.Staff.SignOn(ctx, who, float, t.opt.Currency)
 	if err != nil {
 		return validate.Shift{}, err
 	}
-	t.act.Lock()
+	if err := t.enter(); err != nil {
+		return validate.Shift{}, err
+	}
 	defer t.act.Unlock()
 	shift, err := t.openShift(context.WithoutCancel(ctx), s)
 	t.opt.Log.Info("sign-on", "operator", s.Operator, "shift", shift.Number, "err", err)
@@ -225,7 +230,9 @@ func (t *Terminal) SignOff(ctx context.Context, manager Credentials) (validate.C
 		}
 		end = func(ctx context.Context) (Session, error) { return t.opt.Staff.EndSession(ctx, manager) }
 	}
-	t.act.Lock()
+	if err := t.enter(); err != nil {
+		return validate.Closing{}, err
+	}
 	defer t.act.Unlock()
 	z, err := t.opt.Ledger.Z(ctx, validate.ShiftClosing, operator)
 	if err != nil {
@@ -259,7 +266,9 @@ func (t *Terminal) Unlock(ctx context.Context, pin string) error {
 	if err != nil {
 		return err
 	}
-	t.act.Lock()
+	if err := t.enter(); err != nil {
+		return err
+	}
 	defer t.act.Unlock()
 	_, err = t.openShift(context.WithoutCancel(ctx), s)
 	return err
@@ -279,7 +288,9 @@ func (t *Terminal) Close(ctx context.Context, kind validate.ClosingKind, manager
 	if err != nil {
 		return validate.Closing{}, err
 	}
-	t.act.Lock()
+	if err := t.enter(); err != nil {
+		return validate.Closing{}, err
+	}
 	defer t.act.Unlock()
 	z, err := t.opt.Ledger.Z(context.WithoutCancel(ctx), kind, who)
 	if err == nil {
@@ -322,7 +333,9 @@ func (t *Terminal) SetTraining(ctx context.Context, on bool, by Credentials) err
 	if err != nil {
 		return err
 	}
-	t.act.Lock()
+	if err := t.enter(); err != nil {
+		return err
+	}
 	defer t.act.Unlock()
 	if state, _ := t.State(); state.Batch != nil && !state.Batch.Paid {
 		return ErrBatch
@@ -348,7 +361,9 @@ func (t *Terminal) Reverse(ctx context.Context, r validate.Reversal, manager Cre
 	if r.Manager, err = t.approve(ctx, ApproveReversal, r.Number.String(), manager); err != nil {
 		return r, err
 	}
-	t.act.Lock()
+	if err := t.enter(); err != nil {
+		return validate.Reversal{}, err
+	}
 	defer t.act.Unlock()
 	r.ID, r.Operator = t.newID(), operator
 	if r, err = t.opt.Ledger.RequestReversal(context.WithoutCancel(ctx), r); err == nil {

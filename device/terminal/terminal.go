@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"grattoir/validate"
@@ -78,11 +79,17 @@ type Ledger interface {
 	// Closing returns the Z of an entry.
 	Closing(ctx context.Context, n validate.EntryNumber) (validate.Closing, error)
 	RequestReversal(ctx context.Context, r validate.Reversal) (validate.Reversal, error)
+	// ReversalOf is the reversal of a claim's entry, nil for none.
+	ReversalOf(ctx context.Context, claim validate.EntryNumber) (*validate.Reversal, error)
 	Training() bool
 	SetTraining(ctx context.Context, on bool, operator string) error
 	History(ctx context.Context, n int) ([]validate.Transaction, error)
 	Attempts(ctx context.Context, t validate.TicketKey) (int, error)
 	Failed(ctx context.Context, t validate.TicketKey) (int, error)
+	// TakeIn records that a misprinted ticket was refunded or exchanged, once for a ticket;
+	// TakenIn is that entry, nil for none.
+	TakeIn(ctx context.Context, m validate.Misprinted) (validate.Misprinted, error)
+	TakenIn(ctx context.Context, t validate.TicketKey) (*validate.Misprinted, error)
 	// Report tells central of a ticket that was presented: durably, once a ticket and reason.
 	Report(ctx context.Context, a validate.Attempt) error
 }
@@ -166,7 +173,7 @@ type Options struct {
 	Operator     string               // who pays where nobody signs on
 	Staff        Staff                // who signs on; nil for a terminal without sign-on
 	Register     Register             // of winners' identities; nil for a terminal that keeps none
-	ResultSlips  ResultSlips          // for which checks a slip of the result is printed, "" is ResultCentre
+	ResultSlips  policy.ResultSlips   // for which checks a slip of the result is printed where the policy does not say it, "" is SlipsCentre
 	Currency     string               // of floats and totals
 	Now          func() time.Time     // the device's clock, a hint
 	Trusted      func() time.Time     // newest trusted time, zero for none
@@ -190,9 +197,10 @@ type Options struct {
 
 // Terminal is one counter. It is safe for concurrent use; acts on tickets run one at a time.
 type Terminal struct {
-	opt   Options
-	act   sync.Mutex // held over one act: a check or a payment
-	queue chan struct{}
+	opt    Options
+	act    sync.Mutex                // held over one act: a check or a payment
+	paused atomic.Pointer[time.Time] // until when acts are refused at most, nil while they are taken
+	queue  chan struct{}
 
 	// Of Recover and then of Run's goroutine only.
 	said     map[string]string                            // what the log was told of a read that fails again and again
@@ -228,6 +236,8 @@ type State struct {
 
 	Messages []validate.Message // of central's that wait to be read, mandatory ones first
 
+	Restarting *Fault // acts are refused because the machine is about to restart, nil while they are taken
+
 	SignOn   bool     // somebody must be signed on before anything is paid
 	Session  *Session // who is signed on, nil for nobody or no sign-on
 	Training bool     // nothing is recorded
@@ -258,10 +268,12 @@ type View struct {
 	Receipt *validate.Receipt
 	Holding *Fault // what holds the slip now
 	Entered validate.Entered
-	Linked  money.Amount   // what the same identified person was paid before
-	Pack    *validate.Pack // at the stage OnPack
-	Slip    bool           // a slip of the check was printed, or is about to be
-	Seen    Seen           // what the clerk entered of the paper
+	Linked  money.Amount         // what the same identified person was paid before
+	Pack    *validate.Pack       // at the stage OnPack
+	Slip    bool                 // a slip of the check was printed, or is about to be
+	OfSlip  validate.EntryNumber // the payment of this terminal's whose slip's code was scanned in a ticket's place, zero for none
+	Seen    Seen                 // what the clerk entered of the paper
+	TakenIn *validate.Misprinted // by this terminal, as a misprint; nil for not
 
 	policy     policy.Policy // of the act that made the verdict
 	ownerEpoch int64         // the right by which a claim of it is made

@@ -31,7 +31,7 @@ type counter struct {
 	asked   int           // how often it was asked
 
 	releases bool                   // with the day's end
-	slips    terminal.ResultSlips   // of checks
+	slips    policy.ResultSlips     // of checks
 	staff    *terminaltest.Staff    // nil for none
 	register *terminaltest.Register // nil for none
 	packs    *terminaltest.Packs    // nil for none

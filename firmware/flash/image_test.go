@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,11 +31,35 @@ type world struct {
 
 var testRelease = Release{Name: "grattoir-test", Version: "1.0", Board: "grattoir-rpi-arm64", Built: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)}
 
-// newWorld makes an image of so many MiB, 10 or more, and 12 KiB: 4 MiB of data, the table of partitions in
-// its first, two more of one MiB, and a hole at the end.
+// packed are the images that all tests share, by their MiB: packing one takes longer than
+// most tests.
+var packed = struct {
+	sync.Mutex
+	worlds map[int]world
+	files  map[int]map[string][]byte // by suffix
+}{worlds: map[int]world{}, files: map[int]map[string][]byte{}}
+
+// newWorld is an image of so many MiB, 10 or more, and 12 KiB: 4 MiB of data, the table of partitions in
+// its first, two more of one MiB, and a hole at the end. Its files are the test's own.
 func newWorld(t testing.TB, units int) *world {
 	t.Helper()
-	w := &world{raw: make([]byte, units*unit+3*sector)}
+	packed.Lock()
+	defer packed.Unlock()
+	if packed.files[units] == nil {
+		packed.worlds[units], packed.files[units] = packWorld(t, units)
+	}
+	w, dir := packed.worlds[units], t.TempDir()
+	for suffix, text := range packed.files[units] {
+		if err := os.WriteFile(filepath.Join(dir, w.path+suffix), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.path = filepath.Join(dir, w.path+ImageSuffix)
+	return &w
+}
+
+func packWorld(t testing.TB, units int) (world, map[string][]byte) {
+	w := world{raw: make([]byte, units*unit+3*sector)}
 	src := mathrand.NewChaCha8([32]byte{1})
 	data := func(from, to int) {
 		for off := from * unit; off < to*unit; off += unit {
@@ -56,10 +81,18 @@ func newWorld(t testing.TB, units int) *world {
 	if w.ring, err = manifest.NewKeys(1, public); err != nil {
 		t.Fatal(err)
 	}
-	if w.path, _, err = Pack(t.Context(), bytes.NewReader(w.raw), t.TempDir(), testRelease, w.signer); err != nil {
+	path, _, err := Pack(t.Context(), bytes.NewReader(w.raw), t.TempDir(), testRelease, w.signer)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return w
+	stem, files := strings.TrimSuffix(path, ImageSuffix), map[string][]byte{}
+	for _, suffix := range []string{ImageSuffix, MapSuffix, ManifestSuffix} {
+		if files[suffix], err = os.ReadFile(stem + suffix); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.path = filepath.Base(stem)
+	return w, files
 }
 
 func (w *world) open(t testing.TB) *Image {

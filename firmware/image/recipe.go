@@ -19,7 +19,7 @@ var (
 		"rauc", "rauc-service", "libubootenv-tool", "e2fsprogs",
 		"openssh-server", "iproute2", "netbase", "wpasupplicant", "alsa-utils",
 	}
-	screenPackages = []string{"cage", "cog", "chromium", "libpam-systemd", "libgl1-mesa-dri", "fonts-dejavu-core"}
+	screenPackages = []string{"cage", "xwayland", "cog", "chromium", "libpam-systemd", "libgl1-mesa-dri", "fonts-dejavu-core"}
 	forbidden      = []string{"modemmanager", "brltty", "chrony", "ntp", "sudo", "telnetd"}
 )
 

@@ -69,6 +69,8 @@ func (c *Central) API() http.Handler {
 	mux.HandleFunc("GET "+wire.PathPolicies+"{sha256}", c.in(c.lanes.hello, c.known(c.servePolicy)))
 	mux.HandleFunc("GET "+wire.PathCatalogues+"{sha256}", c.in(c.lanes.hello, c.known(c.serveCatalogue)))
 	mux.HandleFunc("GET "+wire.PathBlocks+"{sha256}", c.in(c.lanes.files, c.known(c.serveBlock)))
+	mux.HandleFunc("GET "+wire.PathUpdates+"{sha256}", c.in(c.lanes.hello, c.known(c.serveUpdate)))
+	mux.HandleFunc("GET "+wire.PathBundles+"{sha256}", c.in(c.lanes.files, c.known(c.serveBundle)))
 	mux.HandleFunc("GET "+wire.PathPieces+"{sha256}", c.in(c.lanes.hello, c.known(c.servePieces)))
 	mux.HandleFunc("GET "+wire.PathPeppers+"{block}", c.in(c.lanes.hello, c.known(c.servePepper)))
 	mux.HandleFunc("POST "+wire.PathIdentities, c.in(c.lanes.identities, c.known(c.serveIdentities)))

@@ -17,6 +17,17 @@ func (in *intake) attempt(ctx context.Context, l line) error {
 	return in.keepAttempt(ctx, l, b)
 }
 
+// misprint keeps that a misprinted ticket was refunded or exchanged, beside the tickets that
+// were presented: the same rows, once a ticket and terminal. What it came to is in the
+// terminal's closings.
+func (in *intake) misprint(ctx context.Context, l line) error {
+	b, err := l.entry.Misprint()
+	if err != nil {
+		return err
+	}
+	return in.keepAttempt(ctx, l, ledger.AttemptBody{Block: b.Block.Block, Pack: b.Pack, Ticket: b.Ticket, Reason: validate.Misprint, Operator: b.Operator, Entered: b.Entered})
+}
+
 func (in *intake) keepAttempt(ctx context.Context, l line, b ledger.AttemptBody) error {
 	in.c.opt.Log.Warn("a ticket was presented", "terminal", in.who.name, "reason", plain(b.Reason), "pack", b.Pack, "ticket", b.Ticket, "failed", b.Failed)
 	_, err := in.tx.ExecContext(ctx, `INSERT INTO attempts(block_id, pack, ticket, reason, terminal, epoch, seq, failed, operator, entered, tried, received)
@@ -25,12 +36,12 @@ func (in *intake) keepAttempt(ctx context.Context, l line, b ledger.AttemptBody)
 	return err
 }
 
-// Attempt is a ticket that was presented at a terminal: reported stolen, or with too many
-// wrong secrets.
+// Attempt is a ticket that was presented at a terminal: reported stolen, with too many
+// wrong secrets, or misprinted and taken in.
 type Attempt struct {
 	Terminal string           `json:"terminal"`
 	Number   string           `json:"number"` // of the entry that tells it
-	Reason   validate.Reason  `json:"reason"` // pack-stolen, too-many-attempts
+	Reason   validate.Reason  `json:"reason"` // pack-stolen, too-many-attempts, misprint
 	Block    validate.BlockID `json:"block"`
 	GameCode string           `json:"game_code"` // "" where the pack is not known
 	Pack     uint32           `json:"pack"`

@@ -17,17 +17,21 @@ func TestCentralHearsOfStolenTicketsThatWerePresented(t *testing.T) {
 		d.record(t, ledger.KindAttempt, body) // from a card that was put back
 		body.Reason, body.Failed = validate.TooManyAttempts, 5
 		d.record(t, ledger.KindAttempt, body)
-		if _, answer := d.send(t, 1, 3); len(answer.Exceptions) > 0 {
+		d.record(t, ledger.KindMisprint, ledger.MisprintBody{Block: ledger.NamedBlock{Block: w.block.ID, Game: "Bingo"}, Pack: 12, Ticket: 4, Remedy: validate.Refunded, AmountMinor: 1000, Currency: "EUR", Operator: "marie", Manager: "max", Entered: validate.Scanned})
+		if _, answer := d.send(t, 1, 4); len(answer.Exceptions) > 0 {
 			t.Errorf("%+v", answer.Exceptions)
 		}
 		list, err := w.Attempts(t.Context(), "")
-		if err != nil || len(list) != 2 {
+		if err != nil || len(list) != 3 {
 			t.Fatalf("%+v %v", list, err)
 		}
 		if got := list[0]; got.Reason != validate.PackStolen || got.Number != "1-000001" || got.GameCode != "00399" || got.Ticket != 3 || got.Operator != "marie" || got.Terminal != "T-1" {
 			t.Errorf("%+v", got)
 		}
 		if got := list[1]; got.Reason != validate.TooManyAttempts || got.Failed != 5 {
+			t.Errorf("%+v", got)
+		}
+		if got := list[2]; got.Reason != validate.Misprint || got.Ticket != 4 || got.Operator != "marie" {
 			t.Errorf("%+v", got)
 		}
 		if list, err := w.Attempts(t.Context(), "T-2"); err != nil || len(list) != 0 {

@@ -10,8 +10,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"grattoir/sync/wire"
 )
 
 // The audit has every sign-in, every look at personal data, every export and every act of
@@ -39,7 +42,11 @@ func OfIdentities(act string) bool {
 // auditLine appends a line within a transaction: what it tells of is durable with it, or
 // neither is.
 func (c *Central) auditLine(ctx context.Context, tx *sql.Tx, act, operator, about string) error {
-	a := AuditLine{Version: 1, Time: c.now(), Act: act, Operator: operator, About: oneLine(about), Prev: noHash}
+	return appendAudit(ctx, tx, c.now(), act, operator, about)
+}
+
+func appendAudit(ctx context.Context, tx *sql.Tx, now, act, operator, about string) error {
+	a := AuditLine{Version: 1, Time: now, Act: act, Operator: operator, About: oneLine(about), Prev: noHash}
 	var err error
 	if a.Seq, err = take(ctx, tx, auditLines); err != nil {
 		return err
@@ -89,6 +96,53 @@ func (c *Central) Note(ctx context.Context, act, operator, about string) error {
 		return fmt.Errorf("audit: %w", err)
 	}
 	return nil
+}
+
+// intent is what a context says of the changes that are made under it.
+type intent struct {
+	looking              bool
+	act, operator, about string
+	written              bool // the act's line is durable
+}
+
+type intentKey struct{}
+
+// Acting is a context for one act, whose line the audit gets in the transaction of its first
+// change, so that neither is there without the other. Acted tells whether that has happened.
+func Acting(ctx context.Context, act, operator, about string) context.Context {
+	return context.WithValue(ctx, intentKey{}, &intent{act: act, operator: operator, about: about})
+}
+
+// Looking is a context under which nothing can be changed.
+func Looking(ctx context.Context) context.Context {
+	return context.WithValue(ctx, intentKey{}, &intent{looking: true})
+}
+
+// Acted tells whether the line of a context's act stands in the audit.
+func Acted(ctx context.Context) bool {
+	in, _ := ctx.Value(intentKey{}).(*intent)
+	return in != nil && in.written
+}
+
+// errLooking is a fault of ours: a command that is said to look alone changes something.
+var errLooking = errors.New("this only looks, and nothing was changed")
+
+// witnessed is a change as its context wants it, and what to call when it is durable. A
+// change that the database runs again writes the line again, in the transaction that counts.
+func witnessed(ctx context.Context, act func(context.Context, *sql.Tx) error) (_ func(context.Context, *sql.Tx) error, durable func()) {
+	in, _ := ctx.Value(intentKey{}).(*intent)
+	switch {
+	case in == nil || in.written:
+		return act, func() {}
+	case in.looking:
+		return func(context.Context, *sql.Tx) error { return errLooking }, func() {}
+	}
+	return func(ctx context.Context, tx *sql.Tx) error {
+		if err := act(ctx, tx); err != nil {
+			return err
+		}
+		return appendAudit(ctx, tx, wire.FormatTime(time.Now()), in.act, in.operator, in.about)
+	}, func() { in.written = true }
 }
 
 // AuditHead is how far the audit has come. Noted elsewhere it shows later that nothing was

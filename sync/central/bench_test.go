@@ -31,6 +31,9 @@ const (
 	ingestBatch     = 50 // claims of an upload
 )
 
+// country are the settings of RUNNING.md for a server with some gigabytes to itself.
+var country = []string{"shared_buffers=4GB", "max_wal_size=16GB", "checkpoint_timeout=30min", "wal_compression=lz4", "wal_buffers=64MB"}
+
 // present is how many claims of other terminals the tables hold before a measurement begins.
 var present = flag.Int("present", 0, "claims that are in central's tables before the benchmark of uploads")
 
@@ -41,7 +44,7 @@ var present = flag.Int("present", 0, "claims that are in central's tables before
 func BenchmarkIngest(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) { ingest(b, "", nil) })
 	b.Run("sqlite-bare", func(b *testing.B) { bareSQLite(b, filepath.Join(b.TempDir(), "bare.db")) })
-	server, err := pgtest.Start() // one that syncs the disk
+	server, err := pgtest.Start(country...) // one that syncs the disk
 	if errors.Is(err, pgtest.ErrMissing) {
 		b.Skip(err)
 	}

@@ -97,7 +97,7 @@ func (c *Central) Announce(ctx context.Context, r wire.Release, operator string)
 		}
 		done, err := tx.ExecContext(ctx, `INSERT INTO releases(name, version, sha256, size, operator, announced) VALUES($1, $2, $3, $4, $5, $6)
 			ON CONFLICT(name, version) DO UPDATE SET withdrawn = '' WHERE releases.sha256 = excluded.sha256`, r.Name, r.Version, r.SHA256, r.Size, operator, wire.FormatTime(s.Announced))
-		if err := changedOne(done, err, "this version was announced with other bytes"); err != nil {
+		if err := changedOne(done, err, BecauseReleaseOther, "this version was announced with other bytes"); err != nil {
 			return err
 		}
 		list, err := listedSoftware(ctx, tx)

@@ -87,6 +87,7 @@ type Central struct {
 
 	// patience is how long a claim waits for a pack's owner.
 	patience time.Duration
+	paris    *time.Location
 
 	touchedMu sync.Mutex
 	touched   map[packKey]bool // packs with new claims, see SettleDue
@@ -153,6 +154,9 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 		return nil, err
 	}
 	c := &Central{opt: opt, blocks: map[validate.BlockID]*openBlock{}, lanes: newLanes(opt.Width), guesses: newGuesses(), meters: newMeters(), committed: func() {}, patience: claimWait}
+	if c.paris, err = time.LoadLocation("Europe/Paris"); err != nil {
+		return nil, err
+	}
 	if c.keys, err = loadKeys(opt); err != nil {
 		return nil, err
 	}
@@ -171,6 +175,9 @@ func open(ctx context.Context, opt Options) (_ *Central, err error) {
 	}
 	if err == nil {
 		err = c.tiersOfAll(ctx)
+	}
+	if err == nil {
+		err = c.countOnce(ctx)
 	}
 	if err == nil {
 		err = c.store.change(ctx, c.relist)

@@ -140,6 +140,78 @@ func (c *Central) Conflicts(ctx context.Context, state ConflictState, terminal s
 	return list, rows.Err()
 }
 
+// ConflictQuery chooses the conflicts of a page, the newest first.
+type ConflictQuery struct {
+	State    ConflictState // "" for every state
+	Terminal string        // "" for all
+	// After is the last one of the page before, "" for the first page: ConflictPage.Next.
+	After string
+	Limit int // at most 1000
+}
+
+// ConflictPage is a page of conflicts, with how many each state has for the terminal.
+type ConflictPage struct {
+	List   []Conflict
+	Counts map[ConflictState]int
+	Next   string // ConflictQuery.After of the next page, "" at the end
+}
+
+// ConflictPage gives a page of conflicts. It begins behind the last one of the page before
+// and not at a number, so that it costs the same anywhere, and a conflict that comes moves
+// none over its edge. The error is ErrRefused for an After that is none.
+func (c *Central) ConflictPage(ctx context.Context, q ConflictQuery) (ConflictPage, error) {
+	p := ConflictPage{List: []Conflict{}, Counts: map[ConflictState]int{}}
+	if q.Limit < 1 || q.Limit > 1000 {
+		return p, because(BecausePageRows, fmt.Errorf("%w: %d conflicts: want 1 to 1000", ErrRefused, q.Limit), q.Limit)
+	}
+	if err := c.countConflicts(ctx, q.Terminal, p.Counts); err != nil {
+		return p, err
+	}
+	where, args := " WHERE $1 IN ('', coalesce(a.state, 'open')) AND $2 IN ('', c.terminal)", []any{q.State, q.Terminal}
+	if q.After != "" {
+		received, rest, _ := strings.Cut(q.After, "~")
+		number, terminal, _ := strings.Cut(rest, "~")
+		var n validate.EntryNumber
+		if _, err := fmt.Sscanf(number, "%d-%d", &n.Epoch, &n.Seq); err != nil || terminal == "" {
+			return p, because(BecausePageEnd, fmt.Errorf("%w: %.80q is no end of a page: begin at the first page", ErrRefused, q.After), q.After)
+		}
+		where += " AND c.received <= $3 AND (c.received < $3 OR c.terminal < $4 OR c.terminal = $4 AND (c.epoch < $5 OR c.epoch = $5 AND c.seq < $6))"
+		args = append(args, received, terminal, n.Epoch, n.Seq)
+	}
+	err := eachRow(ctx, c.store.reader(), conflictsWithState+where+fmt.Sprintf(" ORDER BY c.received DESC, c.terminal DESC, c.epoch DESC, c.seq DESC LIMIT %d", q.Limit+1), func(row scanner) error {
+		x, err := scanConflict(row)
+		p.List = append(p.List, x)
+		return err
+	}, args...)
+	if err != nil {
+		return p, err
+	}
+	if len(p.List) > q.Limit {
+		p.List = p.List[:q.Limit]
+		last := p.List[q.Limit-1]
+		p.Next = wire.FormatTime(last.Received) + "~" + last.Number + "~" + last.Terminal
+	}
+	return p, nil
+}
+
+// countConflicts counts by state what has acts; the others, most of them, are open.
+func (c *Central) countConflicts(ctx context.Context, terminal string, counts map[ConflictState]int) error {
+	var all int
+	if err := c.store.reader().QueryRowContext(ctx, "SELECT count(*) FROM conflicts WHERE $1 IN ('', terminal)", terminal).Scan(&all); err != nil {
+		return err
+	}
+	err := eachRow(ctx, c.store.reader(), `SELECT a.state, count(*) FROM conflict_acts AS a WHERE $1 IN ('', a.terminal)
+		AND a.number = (SELECT max(m.number) FROM conflict_acts AS m WHERE m.terminal = a.terminal AND m.epoch = a.epoch AND m.seq = a.seq) GROUP BY a.state`, func(row scanner) error {
+		var state ConflictState
+		var n int
+		err := row.Scan(&state, &n)
+		counts[state] = n
+		return err
+	}, terminal)
+	counts[ConflictOpen] = all - counts[ConflictInquiry] - counts[ConflictSettled]
+	return err
+}
+
 // ActOnConflict does an act upon a conflict, named by its terminal and the entry's ledger
 // number. Liable is one of Liable with SettleConflict and "" else. The act is kept with
 // its operator, note and time. The terminal hears of the settlement in its feed.
@@ -151,7 +223,7 @@ func (c *Central) ActOnConflict(ctx context.Context, terminal string, number val
 		return fail(err)
 	}
 	if act == SettleConflict != slices.Contains(Liable(), liable) || act != SettleConflict && liable != "" {
-		return fail(fmt.Errorf("%w: who bears it: one of %s, when it is settled", ErrRefused, strings.Join(Liable(), ", ")))
+		return fail(because(BecauseLiableMissing, fmt.Errorf("%w: who bears it: one of %s, when it is settled", ErrRefused, strings.Join(Liable(), ", ")), Liable()))
 	}
 	var done Conflict
 	var newest int64
@@ -162,7 +234,7 @@ func (c *Central) ActOnConflict(ctx context.Context, terminal string, number val
 			return err
 		}
 		if n, err := held.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(fmt.Errorf("%w: no entry of that number is a conflict (central conflict list)", ErrNotFound), err)
+			return errors.Join(because(BecauseConflictUnknown, fmt.Errorf("%w: no entry of that number is a conflict (central conflict list)", ErrNotFound)), err)
 		}
 		if done, err = scanConflict(tx.QueryRowContext(ctx, conflictsWithState+" WHERE c.terminal = $1 AND c.epoch = $2 AND c.seq = $3", terminal, number.Epoch, number.Seq)); err != nil {
 			return err
@@ -204,7 +276,7 @@ func (c Conflict) next(act ConflictAct) (ConflictState, error) {
 			legal = append(legal, string(step.act))
 		}
 	}
-	return "", fmt.Errorf("%w: it is %s; legal now: %s", ErrRefused, c.State, strings.Join(legal, ", "))
+	return "", because(BecauseConflictStands, fmt.Errorf("%w: it is %s; legal now: %s", ErrRefused, c.State, strings.Join(legal, ", ")), c.State, legal)
 }
 
 // ConflictFile gives a conflict with its acts and both sides' proofs, or ErrNotFound.
@@ -217,7 +289,7 @@ func (c *Central) ConflictFile(ctx context.Context, terminal string, number vali
 	var err error
 	f.Conflict, err = scanConflict(q.QueryRowContext(ctx, conflictsWithState+" WHERE c.terminal = $1 AND c.epoch = $2 AND c.seq = $3", terminal, number.Epoch, number.Seq))
 	if errors.Is(err, sql.ErrNoRows) {
-		return fail(fmt.Errorf("%w (central conflict list)", ErrNotFound))
+		return fail(because(BecauseConflictUnknown, fmt.Errorf("%w (central conflict list)", ErrNotFound)))
 	}
 	if err != nil {
 		return fail(err)

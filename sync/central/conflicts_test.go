@@ -6,6 +6,8 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
+	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -211,4 +213,45 @@ func TestConflictNeverPassesAStepThatIsNotWrittenOut(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestConflictsArePagedNewestFirst: every page goes on behind the one before, and together
+// they are the list, of any state and terminal.
+func TestConflictsArePagedNewestFirst(t *testing.T) { onEachStore(t, testConflictsArePagedNewestFirst) }
+
+func testConflictsArePagedNewestFirst(t *testing.T, w *world) {
+	for i := range 23 {
+		terminal := fmt.Sprintf("T-%d", i%3)
+		w.exec(t, "INSERT INTO conflicts(terminal, epoch, seq, kind, text, line, received) VALUES($1, 1, $2, 'double-claim', '', $3, $4)", terminal, i+1, []byte("{}"), wire.FormatTime(noon.Add(time.Duration(i/4)*time.Minute)))
+		for n := range i % 4 {
+			w.exec(t, "INSERT INTO conflict_acts(terminal, epoch, seq, number, state, liable, note, operator, at) VALUES($1, 1, $2, $3, $4, '', '', '', '')", terminal, i+1, n+1, []string{"inquiry", "settled", "open"}[n])
+		}
+	}
+	for _, q := range []ConflictQuery{{}, {State: ConflictOpen}, {State: ConflictSettled}, {Terminal: "T-1"}, {State: ConflictInquiry, Terminal: "T-2"}} {
+		want, err := w.Conflicts(t.Context(), q.State, q.Terminal)
+		if err != nil || len(want) == 0 {
+			t.Fatal(len(want), err)
+		}
+		slices.Reverse(want)
+		var got []Conflict
+		q.Limit = 4
+		for range 10 {
+			p, err := w.ConflictPage(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, p.List...)
+			if n := p.Counts[q.State]; q.State != "" && n != len(want) {
+				t.Errorf("%+v: counted %d, listed %d", q, n, len(want))
+			}
+			if q.After = p.Next; p.Next == "" {
+				break
+			}
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v: %d on pages, %d in the list, or in another order", q, len(got), len(want))
+		}
+	}
+	_, err := w.ConflictPage(t.Context(), ConflictQuery{After: "x", Limit: 1})
+	wantErr(t, err, ErrRefused)
 }

@@ -136,7 +136,7 @@ func mayLook(ctx context.Context, tx *sql.Tx, name string) error {
 		return err
 	}
 	if err != nil || role != RoleSecurity || suspended != 0 {
-		return fmt.Errorf("%.32q: %w: an identity is for users of the role security: central user list shows them", name, ErrRefused)
+		return because(BecauseRoleMissing, fmt.Errorf("%.32q: %w: an identity is for users of the role security: central user list shows them", name, ErrRefused), name)
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func (c *Central) ClaimOf(ctx context.Context, terminal string, n validate.Entry
 	var line []byte
 	err := c.store.reader().QueryRowContext(ctx, "SELECT line FROM entries WHERE terminal = $1 AND epoch = $2 AND seq = $3", terminal, n.Epoch, n.Seq).Scan(&line)
 	if errors.Is(err, sql.ErrNoRows) {
-		return "", fmt.Errorf("entry %v of terminal %.64q: %w", n, terminal, ErrNotFound)
+		return "", because(BecauseEntryUnknown, fmt.Errorf("entry %v of terminal %.64q: %w", n, terminal, ErrNotFound), n, terminal)
 	}
 	if err != nil {
 		return "", err
@@ -157,7 +157,7 @@ func (c *Central) ClaimOf(ctx context.Context, terminal string, n validate.Entry
 	}
 	claim, err := e.Claim()
 	if err != nil {
-		return "", fmt.Errorf("entry %v of terminal %.64q is no payment: %w", n, terminal, ErrRefused)
+		return "", because(BecauseEntryNoPayment, fmt.Errorf("entry %v of terminal %.64q is no payment: %w", n, terminal, ErrRefused), n, terminal)
 	}
 	return claim.Claim, nil
 }
@@ -179,7 +179,7 @@ func (c *Central) AskIdentity(ctx context.Context, claim, operator, reason strin
 			return err
 		}
 		if q.Records = len(list); q.Records == 0 {
-			return fmt.Errorf("identity of the payment %.32q: %w: none was recorded, or it has not arrived, or it is erased", claim, ErrNotFound)
+			return because(BecauseIdentityUnknown, fmt.Errorf("identity of the payment %.32q: %w: none was recorded, or it has not arrived, or it is erased", claim, ErrNotFound), claim)
 		}
 		if q.Number, err = take(ctx, tx, identityAsked); err != nil {
 			return err
@@ -196,7 +196,7 @@ func (c *Central) AskIdentity(ctx context.Context, claim, operator, reason strin
 // plainText bounds what people type, before it stands in the audit.
 func plainText(what, text string, most int) error {
 	if text == "" || len(text) > most || strings.TrimSpace(text) != text || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return fmt.Errorf("%s of %d bytes: %w: want 1 to %d printable bytes on one line", what, len(text), ErrRefused, most)
+		return because(BecauseTextBounds, fmt.Errorf("%s of %d bytes: %w: want 1 to %d printable bytes on one line", what, len(text), ErrRefused, most), len(text), most)
 	}
 	return nil
 }
@@ -238,11 +238,11 @@ func (c *Central) AgreeIdentity(ctx context.Context, number int64, operator stri
 		case err != nil:
 			return err
 		case q.Operator == operator:
-			return fmt.Errorf("request %d: %w: %s asked for it, so somebody else must agree", number, ErrRefused, q.Operator)
+			return because(BecauseAgreeSelf, fmt.Errorf("request %d: %w: %s asked for it, so somebody else must agree", number, ErrRefused, q.Operator), number, q.Operator)
 		case q.AgreedBy != "":
-			return fmt.Errorf("request %d: %w: %s agreed already", number, ErrRefused, q.AgreedBy)
+			return because(BecauseAgreedAlready, fmt.Errorf("request %d: %w: %s agreed already", number, ErrRefused, q.AgreedBy), number, q.AgreedBy)
 		case now.After(q.Expires):
-			return fmt.Errorf("request %d: %w: it is older than %v: ask again", number, ErrRefused, requestLife)
+			return because(BecauseRequestOld, fmt.Errorf("request %d: %w: it is older than %v: ask again", number, ErrRefused, requestLife), number, requestLife)
 		}
 		if _, err := tx.ExecContext(ctx, "UPDATE identity_requests SET agreed = $1, agreed_by = $2 WHERE number = $3", wire.FormatTime(now), operator, number); err != nil {
 			return err
@@ -267,7 +267,7 @@ func (c *Central) OpenIdentity(ctx context.Context, number int64, operator strin
 			return err
 		}
 		if len(list) == 0 {
-			return fmt.Errorf("request %d: %w: the identity was erased after its term", number, ErrNotFound)
+			return because(BecauseIdentityErased, fmt.Errorf("request %d: %w: the identity was erased after its term", number, ErrNotFound), number)
 		}
 		return c.auditLine(ctx, tx, "open", operator, fmt.Sprintf("request %d, payment %s: %d records", number, claim, len(list)))
 	})
@@ -334,7 +334,7 @@ func readRequest(scan func(...any) error, more ...any) (q IdentityRequest, err e
 func holdRequest(ctx context.Context, tx *sql.Tx, number int64) (IdentityRequest, error) {
 	q, err := readRequest(tx.QueryRowContext(ctx, "UPDATE identity_requests SET opened = opened WHERE number = $1 RETURNING "+requestColumns, number).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
-		err = fmt.Errorf("request %d: %w: central identity list shows them", number, ErrNotFound)
+		err = because(BecauseRequestUnknown, fmt.Errorf("request %d: %w: central identity list shows them", number, ErrNotFound), number)
 	}
 	return q, err
 }
@@ -350,13 +350,13 @@ func (c *Central) takeRequest(ctx context.Context, tx *sql.Tx, number int64, ope
 	case err != nil:
 		return "", err
 	case q.Operator != operator:
-		return "", fmt.Errorf("request %d: %w: %s asked for it, and looks", number, ErrRefused, q.Operator)
+		return "", because(BecauseRequestOfOther, fmt.Errorf("request %d: %w: %s asked for it, and looks", number, ErrRefused, q.Operator), number, q.Operator)
 	case q.AgreedBy == "":
-		return "", fmt.Errorf("request %d: %w: nobody has agreed to it: central identity agree %d", number, ErrRefused, number)
+		return "", because(BecauseNobodyAgreed, fmt.Errorf("request %d: %w: nobody has agreed to it: central identity agree %d", number, ErrRefused, number), number)
 	case q.OpenedBy != "":
-		return "", fmt.Errorf("request %d: %w: it was opened at %s: ask again", number, ErrRefused, wire.FormatTime(q.Opened))
+		return "", because(BecauseOpenedAlready, fmt.Errorf("request %d: %w: it was opened at %s: ask again", number, ErrRefused, wire.FormatTime(q.Opened)), number, q.Opened)
 	case now.After(q.Expires):
-		return "", fmt.Errorf("request %d: %w: it was agreed to more than %v ago: ask again", number, ErrRefused, requestLife)
+		return "", because(BecauseAgreementOld, fmt.Errorf("request %d: %w: it was agreed to more than %v ago: ask again", number, ErrRefused, requestLife), number, requestLife)
 	}
 	_, err = tx.ExecContext(ctx, "UPDATE identity_requests SET opened = $1, opened_by = $2 WHERE number = $3", wire.FormatTime(now), operator, number)
 	return q.Claim, err

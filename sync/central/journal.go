@@ -194,6 +194,8 @@ type intake struct {
 	stored int           // entries that were not here
 	rights map[packKey]right
 	paid   map[packKey]bool // packs of the claims that were credited
+
+	credited []line // the claims themselves
 }
 
 // place holds the lines against the journal that is here. It returns a refusal, or nil
@@ -285,6 +287,9 @@ func (in *intake) store(ctx context.Context, lines []line) error {
 	}
 	if err := in.judge(ctx, fresh); err != nil {
 		return err
+	}
+	if err := in.sumCredited(ctx); err != nil {
+		return fmt.Errorf("sums of the claims: %w", err)
 	}
 	last := lines[len(lines)-1]
 	if len(fresh) == 0 {

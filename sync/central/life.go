@@ -62,7 +62,7 @@ func (p packRow) next(act PackAct) (validate.PackState, error) {
 	if p.owner != "" {
 		owner = ", owned by " + p.owner
 	}
-	return "", fmt.Errorf("%w: pack %d is %s%s; legal now: %s", ErrRefused, p.pack, p.state, owner, strings.Join(legal, ", "))
+	return "", because(BecausePackStands, fmt.Errorf("%w: pack %d is %s%s; legal now: %s", ErrRefused, p.pack, p.state, owner, strings.Join(legal, ", ")), p.pack, p.state, legal)
 }
 
 // packRow is a pack as the table has it, printed where it has no row.
@@ -163,7 +163,7 @@ func mayBeSold(ctx context.Context, tx *sql.Tx, b Block) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: game %s, emission %s, block %d is suspended (%s): none of its packs is put on sale before it is resumed", ErrRefused, b.Game, b.Emission, b.Number, reason)
+	return because(BecauseBlockSuspended, fmt.Errorf("%w: game %s, emission %s, block %d is suspended (%s): none of its packs is put on sale before it is resumed", ErrRefused, b.Game, b.Emission, b.Number, reason), b.Game, b.Emission, b.Number, reason)
 }
 
 // maxTicket is the highest number that a ticket can have in its pack.
@@ -177,7 +177,7 @@ func unpaid(ctx context.Context, tx *sql.Tx, block validate.BlockID, pack uint32
 	if err != nil || n == 0 {
 		return err
 	}
-	return fmt.Errorf("%w: tickets of pack %d were paid, the first is %d: return those that were not sold, with --tickets", ErrRefused, pack, ticket)
+	return because(BecausePackPaid, fmt.Errorf("%w: tickets of pack %d were paid, the first is %d: return those that were not sold, with --tickets", ErrRefused, pack, ticket), pack, ticket)
 }
 
 // Settle settles active packs. By says who, or which rule.
@@ -214,7 +214,7 @@ func (c *Central) MarkTickets(ctx context.Context, gameCode string, pack uint32,
 	}
 	b, ok := blockWith(blocks, pack)
 	if !ok {
-		return fail(fmt.Errorf("%w: the pack lies in no published block of this game code", ErrNotFound))
+		return fail(because(BecausePackUnknownHere, fmt.Errorf("%w: the pack lies in no published block of this game code", ErrNotFound)))
 	}
 	if err := c.holdsTickets(ctx, b, first, last); err != nil {
 		return fail(err)
@@ -257,7 +257,7 @@ func (c *Central) holdsTickets(ctx context.Context, b Block, first, last uint16)
 	}
 	h := open.Header
 	if last < first || int(first) < h.FirstTicket || int(last) >= h.FirstTicket+h.PackSize {
-		return fmt.Errorf("%w: its packs have the tickets %d to %d", ErrRefused, h.FirstTicket, h.FirstTicket+h.PackSize-1)
+		return because(BecauseTicketRange, fmt.Errorf("%w: its packs have the tickets %d to %d", ErrRefused, h.FirstTicket, h.FirstTicket+h.PackSize-1), h.FirstTicket, h.FirstTicket+h.PackSize-1)
 	}
 	return nil
 }
@@ -276,21 +276,21 @@ func holdPack(ctx context.Context, tx *sql.Tx, b Block, pack uint32, now string)
 func mark(ctx context.Context, tx *sql.Tx, p packRow, item wire.TicketsItem, run wire.TicketRun, act PackAct) (wire.TicketsItem, error) {
 	switch {
 	case p.state == validate.PackStolenNow || p.state == validate.PackReturn:
-		return item, fmt.Errorf("%w: the whole pack is %s", ErrRefused, p.state)
+		return item, because(BecauseWholePack, fmt.Errorf("%w: the whole pack is %s", ErrRefused, p.state), p.state)
 	case act == RecoverPack && !covered(item.Stolen, run):
-		return item, fmt.Errorf("%w: not all of them are stolen; stolen are: %s", ErrRefused, runsText(item.Stolen))
+		return item, because(BecauseNotAllStolen, fmt.Errorf("%w: not all of them are stolen; stolen are: %s", ErrRefused, runsText(item.Stolen)), runsText(item.Stolen))
 	case act == RecoverPack:
 		item.Stolen = without(item.Stolen, run)
 	case touched(item.Stolen, run):
-		return item, fmt.Errorf("%w: some of them are stolen already: %s; legal now: %s", ErrRefused, runsText(item.Stolen), RecoverPack)
+		return item, because(BecauseStolenAlready, fmt.Errorf("%w: some of them are stolen already: %s; legal now: %s", ErrRefused, runsText(item.Stolen), RecoverPack), runsText(item.Stolen))
 	case act == StealPack:
 		item.Stolen = with(item.Stolen, run)
 	case act != ReturnPack:
-		return item, fmt.Errorf("%w: single tickets can be: %s, %s, %s", ErrRefused, ReturnPack, StealPack, RecoverPack)
+		return item, because(BecauseTicketActs, fmt.Errorf("%w: single tickets can be: %s, %s, %s", ErrRefused, ReturnPack, StealPack, RecoverPack))
 	case p.state == validate.PackPrinted:
-		return item, fmt.Errorf("%w: the pack was delivered to nobody", ErrRefused)
+		return item, because(BecausePackNotDelivered, fmt.Errorf("%w: the pack was delivered to nobody", ErrRefused))
 	case touched(item.Returned, run):
-		return item, fmt.Errorf("%w: some of them were returned already: %s", ErrRefused, runsText(item.Returned))
+		return item, because(BecauseReturnedAlready, fmt.Errorf("%w: some of them were returned already: %s", ErrRefused, runsText(item.Returned)), runsText(item.Returned))
 	default:
 		if err := unpaid(ctx, tx, p.block, p.pack, int(run.First), int(run.Last)); err != nil {
 			return item, err
@@ -298,7 +298,7 @@ func mark(ctx context.Context, tx *sql.Tx, p packRow, item wire.TicketsItem, run
 		item.Returned = with(item.Returned, run)
 	}
 	if err := item.Check(); err != nil {
-		return item, fmt.Errorf("%w: %w", ErrRefused, err)
+		return item, because(BecauseTicketRuns, fmt.Errorf("%w: %w", ErrRefused, err), err)
 	}
 	return item, nil
 }

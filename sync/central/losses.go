@@ -125,7 +125,7 @@ func (c *Central) AllowClaims(ctx context.Context, why string, force bool) error
 			return fmt.Errorf("%w: %d terminals, the first is %s, were not heard since central was put back, or have not sent again what it lost (central claims waiting)", ErrRefused, n, unheard.String)
 		}
 		done, err := tx.ExecContext(ctx, "UPDATE restores SET allowed = $1, why = $2 WHERE allowed = ''", c.now(), plain(why))
-		return changedOne(done, err, "claims are allowed already: central was not put back since, or every terminal was heard")
+		return changedOne(done, err, BecauseClaimsAllowed, "claims are allowed already: central was not put back since, or every terminal was heard")
 	})
 }
 

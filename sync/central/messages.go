@@ -83,19 +83,19 @@ func asNumber(on bool) int {
 // check bounds a message.
 func (m Message) check(today policy.Date) error {
 	if m.Operator == "" || len(m.Operator) > 64 {
-		return fmt.Errorf("%w: a message needs the name of its operator, at most 64 bytes", ErrRefused)
+		return because(BecauseOperatorMissing, fmt.Errorf("%w: a message needs the name of its operator, at most 64 bytes", ErrRefused))
 	}
 	if m.Terminal != "" && m.Region != "" {
-		return fmt.Errorf("%w: it goes to one terminal, to a region, or to all", ErrRefused)
+		return because(BecauseAudienceTwice, fmt.Errorf("%w: it goes to one terminal, to a region, or to all", ErrRefused))
 	}
 	for _, text := range []string{m.French, m.English} {
 		if strings.TrimSpace(text) == "" || len(text) > wire.MaxWords || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			return fmt.Errorf("%w: a message has 1 to %d printable bytes in French and in English", ErrRefused, wire.MaxWords)
+			return because(BecauseMessageBounds, fmt.Errorf("%w: a message has 1 to %d printable bytes in French and in English", ErrRefused, wire.MaxWords), wire.MaxWords)
 		}
 	}
 	from, err := policy.ParseDate(m.From)
 	if err != nil {
-		return fmt.Errorf("%w: first day: %w", ErrRefused, err)
+		return because(BecauseFirstDay, fmt.Errorf("%w: first day: %w", ErrRefused, err), err)
 	}
 	if m.Until == "" {
 		return nil
@@ -103,9 +103,9 @@ func (m Message) check(today policy.Date) error {
 	until, err := policy.ParseDate(m.Until)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: last day: %w", ErrRefused, err)
+		return because(BecauseLastDay, fmt.Errorf("%w: last day: %w", ErrRefused, err), err)
 	case until.Before(from) || until.Before(today):
-		return fmt.Errorf("%w: its last day %s is over before it can be read", ErrRefused, until)
+		return because(BecauseMessageOver, fmt.Errorf("%w: its last day %s is over before it can be read", ErrRefused, until), until)
 	}
 	return nil
 }
@@ -131,7 +131,7 @@ func (m Message) audience(ctx context.Context, tx *sql.Tx) ([]string, error) {
 	if err := rows.Err(); err != nil || len(list) > 0 {
 		return list, err
 	}
-	return nil, fmt.Errorf("%w: no terminal is meant (central terminal list shows names and regions)", ErrNotFound)
+	return nil, because(BecauseNobodyMeant, fmt.Errorf("%w: no terminal is meant (central terminal list shows names and regions)", ErrNotFound))
 }
 
 func (m Message) tell(ctx context.Context, tx *sql.Tx, audience []string, now string) (newest int64, err error) {
@@ -175,7 +175,7 @@ func (c *Central) Withdraw(ctx context.Context, number int64) error {
 		m := Message{Number: number, Withdrawn: c.opt.Now()}
 		err := tx.QueryRowContext(ctx, "UPDATE messages SET withdrawn = $1 WHERE number = $2 AND withdrawn = '' RETURNING terminal", now, number).Scan(&m.Terminal)
 		if errors.Is(err, sql.ErrNoRows) {
-			return fmt.Errorf("%w: no such message is out (central message list)", ErrNotFound)
+			return because(BecauseMessageUnknown, fmt.Errorf("%w: no such message is out (central message list)", ErrNotFound))
 		}
 		if err != nil {
 			return err

@@ -50,7 +50,7 @@ func (c *Central) MovePacks(ctx context.Context, gameCode string, first, last ui
 		return nil, fmt.Errorf("move packs %d-%d of game code %.12s to %.64q: %w", first, last, gameCode, to, err)
 	}
 	if last < first || last-first >= maxRun {
-		return fail(fmt.Errorf("%w: want a run of 1 to %d packs", ErrRefused, maxRun))
+		return fail(because(BecauseRunTooLong, fmt.Errorf("%w: want a run of 1 to %d packs", ErrRefused, maxRun), maxRun))
 	}
 	m := moving{c: c, to: to, force: force}
 	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
@@ -67,7 +67,7 @@ func (c *Central) MovePacks(ctx context.Context, gameCode string, first, last ui
 			}
 		}
 		if m.packs != int64(last-first)+1 {
-			return fmt.Errorf("%w: only %d of them were delivered to anybody", ErrRefused, m.packs)
+			return because(BecauseNotAllDelivered, fmt.Errorf("%w: only %d of them were delivered to anybody", ErrRefused, m.packs), m.packs)
 		}
 		return m.end(ctx)
 	})
@@ -130,7 +130,7 @@ func (m *moving) block(ctx context.Context, b Block, first, last uint32) error {
 // one moves a pack whose row is held.
 func (m *moving) one(ctx context.Context, p Pack) error {
 	if p.Owner == m.to {
-		return fmt.Errorf("%w: pack %d is owned by %s already", ErrRefused, p.Number, p.Owner)
+		return because(BecauseOwnedAlready, fmt.Errorf("%w: pack %d is owned by %s already", ErrRefused, p.Number, p.Owner), p.Number, p.Owner)
 	}
 	if err := m.back.knows(ctx, m.tx, p.Block, p.Number); err != nil {
 		return err
@@ -148,7 +148,7 @@ func (m *moving) one(ctx context.Context, p Pack) error {
 	switch {
 	case held.kind == rightOnline: // and stays so: who may have paid it was never heard
 	case !m.force:
-		return fmt.Errorf("%w: %s has not released pack %d (terminalctl pack release there). With --force nobody pays it until that terminal's journal is here, or was written off", ErrRefused, p.Owner, p.Number)
+		return because(BecauseNotReleased, fmt.Errorf("%w: %s has not released pack %d (terminalctl pack release there). With --force nobody pays it until that terminal's journal is here, or was written off", ErrRefused, p.Owner, p.Number), p.Owner, p.Number)
 	case held.kind == "":
 		held = packRight{kind: rightForced, holder: p.Owner, epoch: p.Epoch}
 		// An upload of the owner comes before, or finds the pack taken.
@@ -207,7 +207,7 @@ func (c *Central) WriteOff(ctx context.Context, gameCode string, first, last uin
 		return GivenUp{}, fmt.Errorf("write off packs %d-%d of game code %.12s: %w", first, last, gameCode, err)
 	}
 	if note == "" || len(note) > maxAnswer {
-		return fail(fmt.Errorf("%w: say who decided it and why, in at most %d bytes", ErrRefused, maxAnswer))
+		return fail(because(BecauseWhyMissing, fmt.Errorf("%w: say who decided it and why, in at most %d bytes", ErrRefused, maxAnswer), maxAnswer))
 	}
 	loss := GivenUp{Claims: c.opt.AllowanceClaims, Minor: c.opt.AllowanceMinor}
 	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
@@ -222,7 +222,7 @@ func (c *Central) WriteOff(ctx context.Context, gameCode string, first, last uin
 			}
 		}
 		if loss.Packs == 0 {
-			return fmt.Errorf("%w: none of them waits for a terminal's journal (central pack rights)", ErrRefused)
+			return because(BecauseNoneWaits, fmt.Errorf("%w: none of them waits for a terminal's journal (central pack rights)", ErrRefused))
 		}
 		return nil
 	})
@@ -279,7 +279,7 @@ func (c *Central) Replace(ctx context.Context, old, by string) (Replacement, err
 	m := moving{c: c, to: by, force: true}
 	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if old == by {
-			return fmt.Errorf("%w: a terminal cannot take its own place", ErrRefused)
+			return because(BecauseOwnPlace, fmt.Errorf("%w: a terminal cannot take its own place", ErrRefused))
 		}
 		if err := m.begin(ctx, tx); err != nil {
 			return err
@@ -287,7 +287,7 @@ func (c *Central) Replace(ctx context.Context, old, by string) (Replacement, err
 		err := tx.QueryRowContext(ctx, "UPDATE terminals SET state = state WHERE name = $1 RETURNING ack_epoch, ack_seq, head_epoch, head_seq, unsent", old).
 			Scan(&r.Acked.Epoch, &r.Acked.Seq, &r.Told.Epoch, &r.Told.Seq, &r.Unsent)
 		if errors.Is(err, sql.ErrNoRows) {
-			return fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", old, ErrNotFound)
+			return because(BecauseTerminalUnknown, fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", old, ErrNotFound), old)
 		}
 		if err != nil {
 			return err

@@ -145,7 +145,7 @@ func (c *Central) move(ctx context.Context, gameCode string, first, last uint32,
 		return nil, fmt.Errorf("%s packs %d-%d of game code %.12s: %w", m.act, first, last, gameCode, err)
 	}
 	if last < first || last-first >= maxRun {
-		return fail(fmt.Errorf("%w: want a run of 1 to %d packs", ErrRefused, maxRun))
+		return fail(because(BecauseRunTooLong, fmt.Errorf("%w: want a run of 1 to %d packs", ErrRefused, maxRun), maxRun))
 	}
 	var runs []wire.PackItem
 	var newest int64
@@ -206,7 +206,7 @@ func (c *Central) move(ctx context.Context, gameCode string, first, last uint32,
 func (m move) one(ctx context.Context, tx *sql.Tx, blocks []Block, pack uint32, now string) (wire.PackItem, error) {
 	b, ok := blockWith(blocks, pack)
 	if !ok {
-		return wire.PackItem{}, fmt.Errorf("%w: pack %d lies in no published block of this game code: central block publish its manifest first", ErrNotFound, pack)
+		return wire.PackItem{}, because(BecausePackUnknown, fmt.Errorf("%w: pack %d lies in no published block of this game code: central block publish its manifest first", ErrNotFound, pack), pack)
 	}
 	return m.step(ctx, tx, b, pack, now)
 }
@@ -250,7 +250,7 @@ func blocksOf(ctx context.Context, q querier, gameCode string) ([]Block, error) 
 		}
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("game code %.12q: %w: no block of it is published (central block publish FILE.manifest)", gameCode, ErrNotFound)
+		return nil, because(BecauseCodeUnknown, fmt.Errorf("game code %.12q: %w: no block of it is published (central block publish FILE.manifest)", gameCode, ErrNotFound), gameCode)
 	}
 	return list, nil
 }
@@ -260,9 +260,9 @@ func mayOwn(ctx context.Context, tx *sql.Tx, terminal string) error {
 	err := tx.QueryRowContext(ctx, "SELECT state FROM terminals WHERE name = $1", terminal).Scan(&state)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return fmt.Errorf("terminal %.64q: %w: central terminal add it first", terminal, ErrNotFound)
+		return because(BecauseTerminalUnknown, fmt.Errorf("terminal %.64q: %w: central terminal add it first", terminal, ErrNotFound), terminal)
 	case err == nil && state == Suspended:
-		return fmt.Errorf("terminal %s is suspended: %w: it may receive no packs", terminal, ErrRefused)
+		return because(BecauseReceiverSuspended, fmt.Errorf("terminal %s is suspended: %w: it may receive no packs", terminal, ErrRefused), terminal)
 	}
 	return err
 }

@@ -39,7 +39,7 @@ type Policy struct {
 func (c *Central) PublishPolicy(ctx context.Context, signed []byte, operator string) (Policy, error) {
 	fail := func(err error) (Policy, error) { return Policy{}, fmt.Errorf("publish the policy: %w", err) }
 	if operator == "" || len(operator) > 64 {
-		return fail(fmt.Errorf("%w: an act needs the name of its operator, at most 64 bytes", ErrRefused))
+		return fail(because(BecauseOperatorMissing, fmt.Errorf("%w: an act needs the name of its operator, at most 64 bytes", ErrRefused)))
 	}
 	p, err := c.readPolicy(signed)
 	if err != nil {
@@ -57,12 +57,12 @@ func (c *Central) PublishPolicy(ctx context.Context, signed []byte, operator str
 		for _, k := range known {
 			switch {
 			case k.SHA256 == p.SHA256 && k.WithdrawnBy != "":
-				return fmt.Errorf("%w: version %s was withdrawn: give it a newer version", ErrRefused, k.Version)
+				return because(BecausePolicyWithdrawn, fmt.Errorf("%w: version %s was withdrawn: give it a newer version", ErrRefused, k.Version), k.Version)
 			case k.SHA256 == p.SHA256:
 				p = k.Policy
 				return nil
 			case !policy.Newer(p.Version, k.Version):
-				return fmt.Errorf("%w: its version %s is not newer than %s, which is published: versions only rise", ErrRefused, p.Version, k.Version)
+				return because(BecausePolicyOld, fmt.Errorf("%w: its version %s is not newer than %s, which is published: versions only rise", ErrRefused, p.Version, k.Version), p.Version, k.Version)
 			}
 		}
 		if _, err := tx.ExecContext(ctx, "INSERT INTO policies(sha256, version, valid_from, valid_to, signed, operator, published) VALUES($1, $2, $3, $4, $5, $6, $7)",
@@ -86,7 +86,7 @@ func (c *Central) WithdrawPolicy(ctx context.Context, version, operator string) 
 		return Policy{}, fmt.Errorf("withdraw policy %.64q: %w", version, err)
 	}
 	if operator == "" || len(operator) > 64 {
-		return fail(fmt.Errorf("%w: an act needs the name of its operator, at most 64 bytes", ErrRefused))
+		return fail(because(BecauseOperatorMissing, fmt.Errorf("%w: an act needs the name of its operator, at most 64 bytes", ErrRefused)))
 	}
 	var p Policy
 	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
@@ -98,7 +98,7 @@ func (c *Central) WithdrawPolicy(ctx context.Context, version, operator string) 
 			return err
 		}
 		if n, err := done.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(fmt.Errorf("%w: no such policy is listed (central policy list)", ErrNotFound), err)
+			return errors.Join(because(BecausePolicyUnknown, fmt.Errorf("%w: no such policy is listed (central policy list)", ErrNotFound)), err)
 		}
 		known, err := listPolicies(ctx, tx)
 		if err != nil {
@@ -117,7 +117,7 @@ func (c *Central) WithdrawPolicy(ctx context.Context, version, operator string) 
 // readPolicy verifies a signed policy under the seal keys that terminals trust.
 func (c *Central) readPolicy(signed []byte) (Policy, error) {
 	if len(signed) > policy.MaxText {
-		return Policy{}, fmt.Errorf("%w: %d bytes, at most %d: it is no policy", ErrRefused, len(signed), policy.MaxText)
+		return Policy{}, because(BecausePolicySize, fmt.Errorf("%w: %d bytes, at most %d: it is no policy", ErrRefused, len(signed), policy.MaxText), len(signed), policy.MaxText)
 	}
 	ring, err := c.keyRing()
 	if err != nil {
@@ -125,11 +125,11 @@ func (c *Central) readPolicy(signed []byte) (Policy, error) {
 	}
 	text, by, err := ring.Open(signed)
 	if err != nil {
-		return Policy{}, fmt.Errorf("%w: %w", ErrRefused, err)
+		return Policy{}, because(BecausePolicyWrong, fmt.Errorf("%w: %w", ErrRefused, err), err)
 	}
 	p, err := policy.Parse(text)
 	if err != nil {
-		return Policy{}, fmt.Errorf("%w: %w", ErrRefused, err)
+		return Policy{}, because(BecausePolicyWrong, fmt.Errorf("%w: %w", ErrRefused, err), err)
 	}
 	sum := sha256.Sum256(signed)
 	out := Policy{Version: p.Version, ValidFrom: p.ValidFrom.String(), SHA256: hex.EncodeToString(sum[:]), Size: int64(len(signed)), SignedBy: by}

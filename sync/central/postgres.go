@@ -103,11 +103,15 @@ func (s *postgresStore) migrate(ctx context.Context) error {
 
 func (s *postgresStore) change(ctx context.Context, act func(ctx context.Context, tx *sql.Tx) error) error {
 	pause := firstPause
+	act, durable := witnessed(ctx, act)
 	for try := 1; ; try++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		err := s.try(context.WithoutCancel(ctx), act)
+		if err == nil {
+			durable()
+		}
 		if !lostRace(err) {
 			return err
 		}
@@ -142,10 +146,16 @@ func (s *postgresStore) try(ctx context.Context, act func(ctx context.Context, t
 // for each value is then a parameter by itself, and every number of rows a statement of its
 // own to prepare; COPY costs the same as arrays, and knows no conflict.
 func (*postgresStore) insert(ctx context.Context, tx *sql.Tx, b batch) (*sql.Rows, error) {
-	var from, args = []string{}, []any{}
+	var args []any
+	return tx.QueryContext(ctx, b.fromArrays(&args), args...)
+}
+
+// fromArrays is the statement that inserts a batch; args gets its values.
+func (b batch) fromArrays(args *[]any) string {
+	var from []string
 	place := func(value any) string {
-		args = append(args, value)
-		return fmt.Sprintf("$%d::%s", len(args), sqlTypeOf(value))
+		*args = append(*args, value)
+		return fmt.Sprintf("$%d::%s", len(*args), sqlTypeOf(value))
 	}
 	statement := "INSERT INTO " + b.into + "(" + b.columns() + ") SELECT "
 	for _, c := range b.fixed {
@@ -154,7 +164,23 @@ func (*postgresStore) insert(ctx context.Context, tx *sql.Tx, b batch) (*sql.Row
 	for _, c := range b.each {
 		from = append(from, place(c.values))
 	}
-	return tx.QueryContext(ctx, statement+"r.* FROM unnest("+strings.Join(from, ", ")+") AS r"+b.then, args...)
+	return statement + "r.* FROM unnest(" + strings.Join(from, ", ") + ") AS r" + b.then
+}
+
+// addRows writes all but the last as common table expressions, which the server runs whether
+// or not they are asked for.
+func (*postgresStore) addRows(ctx context.Context, tx *sql.Tx, list []batch) error {
+	var args []any
+	var with []string
+	for i, b := range list[:len(list)-1] {
+		with = append(with, fmt.Sprintf("w%d AS (%s)", i, b.fromArrays(&args)))
+	}
+	statement := list[len(list)-1].fromArrays(&args)
+	if len(with) > 0 {
+		statement = "WITH " + strings.Join(with, ", ") + " " + statement
+	}
+	_, err := tx.ExecContext(ctx, statement, args...)
+	return err
 }
 
 func sqlTypeOf(value any) string {

@@ -22,9 +22,10 @@ type proof struct {
 	opened  bool               // the ticket was scratched: its secret opens its tag
 	kind    wire.ExceptionKind // "" when nothing stands against it so far
 	text    string
-	pack    *packKey // of an entry about a pack that is no claim
-	game    string   // of the claim's block
-	top     int64    // top prizes in the block, where the claim is one; see topPrize
+	pack    *packKey         // of an entry about a pack that is no claim
+	game    string           // of the claim's block
+	top     int64            // top prizes in the block, where the claim is one; see topPrize
+	header  *manifest.Header // of the claim's block, where it is proven
 }
 
 // against refuses a credit. The text is for a technician.
@@ -92,7 +93,7 @@ func (c *Central) proveClaim(ctx context.Context, p proof, blocks blockSet) (pro
 	case err != nil:
 		return p, err
 	}
-	p.opened = true
+	p.opened, p.header = true, &block.Header
 	return p.compare(tier, block.Header), nil
 }
 
@@ -153,6 +154,8 @@ func unreadable(e ledger.Entry) string {
 		_, err = e.MessageRead()
 	case ledger.KindAttempt:
 		_, err = e.Attempt()
+	case ledger.KindMisprint:
+		_, err = e.Misprint()
 	case ledger.KindCarriedLine:
 		_, err = e.CarriedBody()
 	default:
@@ -234,6 +237,8 @@ func (in *intake) judgeOther(ctx context.Context, l line) error {
 		return in.messageRead(ctx, l)
 	case l.entry.Kind == ledger.KindAttempt:
 		return in.attempt(ctx, l)
+	case l.entry.Kind == ledger.KindMisprint:
+		return in.misprint(ctx, l)
 	}
 	return nil
 }
@@ -274,6 +279,7 @@ func (in *intake) judgeClaims(ctx context.Context, run []line) error {
 			return err
 		}
 		if credited[l.seq] {
+			in.credited = append(in.credited, l)
 			if err := in.knew(ctx, l.proof.claim); err != nil {
 				return err
 			}

@@ -100,7 +100,7 @@ func (c *Central) Decide(ctx context.Context, terminal string, number validate.E
 		return Reversal{}, fmt.Errorf("reversal of entry %v of terminal %.64q: %w", number, terminal, err)
 	}
 	if len(words) > maxAnswer {
-		return fail(fmt.Errorf("%w: %d bytes of reason, at most %d", ErrRefused, len(words), maxAnswer))
+		return fail(because(BecauseReasonTooLong, fmt.Errorf("%w: %d bytes of reason, at most %d", ErrRefused, len(words), maxAnswer), len(words), maxAnswer))
 	}
 	var r Reversal
 	var newest int64
@@ -110,15 +110,18 @@ func (c *Central) Decide(ctx context.Context, terminal string, number validate.E
 			terminal, number.Epoch, number.Seq).Scan)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
-			return fmt.Errorf("%w: the terminal has not asked for it, or its journal is late (central reversal list)", ErrNotFound)
+			return because(BecauseReversalUnknown, fmt.Errorf("%w: the terminal has not asked for it, or its journal is late (central reversal list)", ErrNotFound))
 		case err != nil:
 			return err
 		case r.State != validate.ReversalRequested:
-			return fmt.Errorf("%w: it was %s on %s", ErrRefused, r.State, wire.FormatTime(r.Decided))
+			return because(BecauseReversalDecided, fmt.Errorf("%w: it was %s on %s", ErrRefused, r.State, wire.FormatTime(r.Decided)), r.State, r.Decided)
 		}
 		if accepted {
 			if err := creditedHere(ctx, tx, r, number); err != nil {
 				return err
+			}
+			if err := c.sumReversed(ctx, tx, r); err != nil {
+				return fmt.Errorf("sums of the claims: %w", err)
 			}
 		}
 		newest, err = r.decide(ctx, tx, accepted, words, c.now())
@@ -158,7 +161,7 @@ func creditedHere(ctx context.Context, tx *sql.Tx, r Reversal, number validate.E
 	err := tx.QueryRowContext(ctx, "SELECT claim, terminal, epoch, seq, amount_minor, currency FROM claims WHERE block_id = $1 AND pack = $2 AND ticket = $3 AND round = $4",
 		r.Block[:], r.Pack, r.Ticket, r.Round).Scan(&claim, &terminal, &at.Epoch, &at.Seq, &minor, &currency)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && (claim != r.claim || terminal != r.Terminal || at != number || minor != r.Minor || currency != r.Currency) {
-		return fmt.Errorf("%w: the payment is not credited here as the request has it, so there is nothing to free: refuse it, and see the conflicts", ErrRefused)
+		return because(BecauseReversalNotCredited, fmt.Errorf("%w: the payment is not credited here as the request has it, so there is nothing to free: refuse it, and see the conflicts", ErrRefused))
 	}
 	return err
 }

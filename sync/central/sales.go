@@ -76,7 +76,7 @@ func (in *intake) topPrize(ctx context.Context, p proof) error {
 func (c *Central) endSales(ctx context.Context, tx *sql.Tx, b Block, reason, operator string) (newest int64, err error) {
 	now := c.opt.Now()
 	done, err := tx.ExecContext(ctx, "INSERT INTO sales_ends(block_id, reason, operator, since) VALUES($1, $2, $3, $4) ON CONFLICT(block_id) DO NOTHING", b.ID[:], reason, operator, wire.FormatTime(now))
-	if err := changedOne(done, err, "its sales are ended already; legal now: resume-sales"); err != nil {
+	if err := changedOne(done, err, BecauseSalesEndedAlready, "its sales are ended already; legal now: resume-sales"); err != nil {
 		return 0, err
 	}
 	if _, err := addFeed(ctx, tx, everyone, wire.FormatTime(now), wire.FeedItem{Kind: wire.FeedSales,
@@ -127,7 +127,7 @@ func (c *Central) ResumeSales(ctx context.Context, e SalesEnd) error {
 			return err
 		}
 		done, err := tx.ExecContext(ctx, "DELETE FROM sales_ends WHERE block_id = $1", b.ID[:])
-		if err := changedOne(done, err, "its sales are not ended (central game sales)"); err != nil {
+		if err := changedOne(done, err, BecauseSalesNotEnded, "its sales are not ended (central game sales)"); err != nil {
 			return err
 		}
 		newest, err = addFeed(ctx, tx, everyone, c.now(), wire.FeedItem{Kind: wire.FeedSales, Sales: &wire.SalesItem{GameCode: b.GameCode, First: b.FirstPack, Last: b.LastPack}})
@@ -144,7 +144,7 @@ func (c *Central) ResumeSales(ctx context.Context, e SalesEnd) error {
 func blockNumbered(ctx context.Context, tx *sql.Tx, e SalesEnd) (Block, error) {
 	b, err := scanBlock(tx.QueryRowContext(ctx, currentBlocks+" AND game = $1 AND emission = $2 AND number = $3", e.Game, e.Emission, e.Block))
 	if errors.Is(err, sql.ErrNoRows) {
-		err = fmt.Errorf("%w: no such block is published (central block publish FILE.manifest)", ErrNotFound)
+		err = because(BecauseBlockUnknown, fmt.Errorf("%w: no such block is published (central block publish FILE.manifest)", ErrNotFound))
 	}
 	return b, err
 }
@@ -174,7 +174,7 @@ func onSale(ctx context.Context, tx *sql.Tx, b Block) error {
 		return nil
 	}
 	if err == nil {
-		err = fmt.Errorf("%w: no more packs of block %d of game %s, emission %s are put on sale: %s", ErrRefused, b.Number, b.Game, b.Emission, reason)
+		err = because(BecauseSalesEnded, fmt.Errorf("%w: no more packs of block %d of game %s, emission %s are put on sale: %s", ErrRefused, b.Number, b.Game, b.Emission, reason), b.Number, b.Game, b.Emission, reason)
 	}
 	return err
 }

@@ -175,15 +175,25 @@ func (c *Central) tryPassword(ctx context.Context, name string, p Password) (u p
 
 // Session tells who holds a token. The error is ErrNoSession, or the store's.
 func (c *Central) Session(ctx context.Context, token string) (Session, error) {
+	return c.session(ctx, token, func(Role) bool { return true })
+}
+
+// WatchSession is Session for what a page asks by itself, with nobody at it: it does not
+// put off the end of an idle session, but for a viewer's, who can do nothing.
+func (c *Central) WatchSession(ctx context.Context, token string) (Session, error) {
+	return c.session(ctx, token, func(r Role) bool { return r == RoleViewer })
+}
+
+func (c *Central) session(ctx context.Context, token string, used func(Role) bool) (Session, error) {
 	if len(token) != base64.RawURLEncoding.EncodedLen(tokenBytes) {
 		return Session{}, ErrNoSession
 	}
 	sum := sha256.Sum256([]byte(token))
 	var s Session
-	var began, used string
+	var began, lastUsed string
 	var suspended int
 	err := c.store.reader().QueryRowContext(ctx, "SELECT s.name, s.began, s.used, u.role, u.suspended FROM sessions s JOIN users u ON u.name = s.name WHERE s.token = $1", sum[:]).
-		Scan(&s.Name, &began, &used, &s.Role, &suspended)
+		Scan(&s.Name, &began, &lastUsed, &s.Role, &suspended)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Session{}, ErrNoSession
 	}
@@ -191,7 +201,7 @@ func (c *Central) Session(ctx context.Context, token string) (Session, error) {
 		return Session{}, err
 	}
 	from, err1 := wire.ParseTime(began)
-	last, err2 := wire.ParseTime(used)
+	last, err2 := wire.ParseTime(lastUsed)
 	if err := errors.Join(err1, err2); err != nil {
 		return Session{}, fmt.Errorf("a session of %s: %w", s.Name, err)
 	}
@@ -200,7 +210,7 @@ func (c *Central) Session(ctx context.Context, token string) (Session, error) {
 	if suspended != 0 || !now.Before(s.Ends) || now.Sub(last) >= sessionIdle {
 		return Session{}, ErrNoSession
 	}
-	if now.Sub(last) >= usedWithin {
+	if used(s.Role) && now.Sub(last) >= usedWithin {
 		err = c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
 			_, err := tx.ExecContext(ctx, "UPDATE sessions SET used = $1 WHERE token = $2", wire.FormatTime(now), sum[:])
 			return err

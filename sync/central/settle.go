@@ -88,7 +88,7 @@ func (c *Central) takeTouched() map[packKey]bool {
 // taken claims of since it was last asked, which is enough between two looks at all.
 func (c *Central) SettleDue(ctx context.Context, rules SettleRules, all bool) (int, error) {
 	if err := rules.Check(); err != nil {
-		return 0, fmt.Errorf("%w: %w", ErrRefused, err)
+		return 0, because(BecauseSettleRule, fmt.Errorf("%w: %w", ErrRefused, err), err)
 	}
 	touched := c.takeTouched()
 	blocks, err := c.Blocks(ctx)

@@ -156,6 +156,7 @@ func (s *sqliteStore) change(ctx context.Context, act func(ctx context.Context, 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	act, durable := witnessed(ctx, act)
 	g, err := s.join(context.WithoutCancel(ctx), act)
 	if g == nil {
 		return err
@@ -163,6 +164,9 @@ func (s *sqliteStore) change(ctx context.Context, act func(ctx context.Context, 
 	<-g.ended
 	if g.lost != nil {
 		return g.lost // err may tell of what another change of the group had written
+	}
+	if err == nil {
+		durable()
 	}
 	return err
 }
@@ -238,6 +242,16 @@ func (*sqliteStore) insert(ctx context.Context, tx *sql.Tx, b batch) (*sql.Rows,
 		statement = append(statement, ')')
 	}
 	return tx.QueryContext(ctx, string(statement)+b.then, args...)
+}
+
+// addRows writes them one after the other: a statement costs no round trip here.
+func (s *sqliteStore) addRows(ctx context.Context, tx *sql.Tx, list []batch) error {
+	for _, b := range list {
+		if err := writeAll(ctx, s, tx, b); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func lengthOf(values any) int {

@@ -89,7 +89,7 @@ func (p putBackAt) knows(ctx context.Context, tx *sql.Tx, block validate.BlockID
 	var n int
 	err := tx.QueryRowContext(ctx, "SELECT count(*) FROM packs WHERE block_id = $1 AND pack = $2 AND sure = $3", block[:], pack, p.mark).Scan(&n)
 	if err == nil && n == 0 {
-		err = fmt.Errorf("%w: "+forgotten, ErrRefused, fmt.Sprintf("pack %d", pack))
+		err = because(BecausePackForgotten, fmt.Errorf("%w: "+forgotten, ErrRefused, fmt.Sprintf("pack %d", pack)), pack)
 	}
 	return err
 }

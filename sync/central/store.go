@@ -31,6 +31,9 @@ type store interface {
 	// insert writes the rows of b in one statement of a change's transaction, and gives what
 	// the statement returns.
 	insert(ctx context.Context, tx *sql.Tx, b batch) (*sql.Rows, error)
+	// addRows writes batches, of which nothing is returned, in their order; in one statement
+	// where the database can.
+	addRows(ctx context.Context, tx *sql.Tx, list []batch) error
 	// reader gives connections that cannot write. Each query sees one state.
 	reader() *sql.DB
 	// stirred tells whether anything may have been committed since it was last asked, by
@@ -194,6 +197,7 @@ const (
 	messagesSent    counter = "messages"
 	revoked         counter = "revocations"
 	settlementsMade counter = "settlements"
+	claimsCounted   counter = "sums" // 1 once the sums hold every claim
 )
 
 // take gives the counter's next number.

@@ -46,7 +46,7 @@ func (c *Central) SuspendGame(ctx context.Context, s Suspension) (Suspension, er
 	err := c.suspendGame(ctx, s, true, func(tx *sql.Tx) error {
 		done, err := tx.ExecContext(ctx, `INSERT INTO suspensions(game, emission, block, reason, operator, since) VALUES($1, $2, $3, $4, $5, $6)
 			ON CONFLICT(game, emission, block) DO NOTHING`, s.Game, s.Emission, s.Block, s.Reason, s.Operator, wire.FormatTime(s.Since))
-		return changedOne(done, err, "it is suspended already; legal now: resume")
+		return changedOne(done, err, BecauseSuspendedAlready, "it is suspended already; legal now: resume")
 	})
 	if err != nil {
 		return s, fmt.Errorf("suspend %s: %w", s.what(), err)
@@ -59,7 +59,7 @@ func (c *Central) SuspendGame(ctx context.Context, s Suspension) (Suspension, er
 func (c *Central) ResumeGame(ctx context.Context, s Suspension) error {
 	err := c.suspendGame(ctx, s, false, func(tx *sql.Tx) error {
 		done, err := tx.ExecContext(ctx, "DELETE FROM suspensions WHERE game = $1 AND emission = $2 AND block = $3", s.Game, s.Emission, s.Block)
-		return changedOne(done, err, "it is not suspended by itself (central game suspensions)")
+		return changedOne(done, err, BecauseNotSuspended, "it is not suspended by itself (central game suspensions)")
 	})
 	if err != nil {
 		return fmt.Errorf("resume %s: %w", s.what(), err)
@@ -77,9 +77,9 @@ func (c *Central) suspendGame(ctx context.Context, s Suspension, on bool, store 
 		case err != nil:
 			return err
 		case s.Block != 0 && s.Emission == "":
-			return fmt.Errorf("%w: a block's number counts in its emission: name the emission too", ErrRefused)
+			return because(BecauseEmissionMissing, fmt.Errorf("%w: a block's number counts in its emission: name the emission too", ErrRefused))
 		case n == 0:
-			return fmt.Errorf("%w: no block of it is published (central block publish FILE.manifest)", ErrNotFound)
+			return because(BecauseBlockUnknown, fmt.Errorf("%w: no block of it is published (central block publish FILE.manifest)", ErrNotFound))
 		}
 		if err := store(tx); err != nil {
 			return err
@@ -104,13 +104,13 @@ func (s Suspension) what() string {
 }
 
 // changedOne is ErrRefused, with why, when a statement changed no row.
-func changedOne(done sql.Result, err error, why string) error {
+func changedOne(done sql.Result, err error, kind Because, why string) error {
 	if err != nil {
 		return err
 	}
 	n, err := done.RowsAffected()
 	if err == nil && n == 0 {
-		err = fmt.Errorf("%w: %s", ErrRefused, why)
+		err = because(kind, fmt.Errorf("%w: %s", ErrRefused, why))
 	}
 	return err
 }
@@ -119,9 +119,9 @@ func changedOne(done sql.Result, err error, why string) error {
 func checkAct(operator, words string) error {
 	switch {
 	case operator == "" || len(operator) > 64:
-		return fmt.Errorf("%w: an act needs the name of its operator, at most 64 bytes", ErrRefused)
+		return because(BecauseOperatorMissing, fmt.Errorf("%w: an act needs the name of its operator, at most 64 bytes", ErrRefused))
 	case words == "" || len(words) > wire.MaxReason:
-		return fmt.Errorf("%w: an act needs a reason of 1 to %d bytes", ErrRefused, wire.MaxReason)
+		return because(BecauseReasonBounds, fmt.Errorf("%w: an act needs a reason of 1 to %d bytes", ErrRefused, wire.MaxReason), wire.MaxReason)
 	}
 	return nil
 }
@@ -131,13 +131,13 @@ func checkAct(operator, words string) error {
 // one whose every request is refused (Suspend) cannot. Resume lets it pay again.
 func (c *Central) StopPayments(ctx context.Context, name, reason string) error {
 	if reason == "" || len(reason) > wire.MaxReason {
-		return fmt.Errorf("stop the payments of %.64q: %w: a reason has 1 to %d bytes", name, ErrRefused, wire.MaxReason)
+		return because(BecauseReasonBounds, fmt.Errorf("stop the payments of %.64q: %w: a reason has 1 to %d bytes", name, ErrRefused, wire.MaxReason), wire.MaxReason)
 	}
 	var newest int64
 	err := c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		stopped, _, err := holdTerminal(ctx, tx, name)
 		if err == nil && stopped != "" {
-			err = fmt.Errorf("%w: they are stopped already (%s); legal now: resume", ErrRefused, stopped)
+			err = because(BecauseStoppedAlready, fmt.Errorf("%w: they are stopped already (%s); legal now: resume", ErrRefused, stopped), stopped)
 		}
 		if err == nil {
 			_, err = tx.ExecContext(ctx, "UPDATE terminals SET stopped = $1 WHERE name = $2", reason, name)
@@ -165,9 +165,9 @@ func (c *Central) Resume(ctx context.Context, name string) error {
 		case err != nil:
 			return err
 		case stopped == "" && state == Suspended:
-			return fmt.Errorf("%w: every request of it is refused: to let a device in again, central terminal add %s", ErrRefused, name)
+			return because(BecauseTerminalShutOut, fmt.Errorf("%w: every request of it is refused: to let a device in again, central terminal add %s", ErrRefused, name), name)
 		case stopped == "":
-			return fmt.Errorf("%w: it is %s and its payments are not stopped", ErrRefused, state)
+			return because(BecauseNotStopped, fmt.Errorf("%w: it is %s and its payments are not stopped", ErrRefused, state), state)
 		}
 		if _, err := tx.ExecContext(ctx, "UPDATE terminals SET stopped = '' WHERE name = $1", name); err != nil {
 			return err
@@ -192,7 +192,7 @@ func (c *Central) tellStopped(ctx context.Context, tx *sql.Tx, name string, on b
 func holdTerminal(ctx context.Context, tx *sql.Tx, name string) (stopped string, state TerminalState, err error) {
 	err = tx.QueryRowContext(ctx, "UPDATE terminals SET state = state WHERE name = $1 RETURNING stopped, state", name).Scan(&stopped, &state)
 	if errors.Is(err, sql.ErrNoRows) {
-		err = fmt.Errorf("%w: central terminal list shows the names", ErrNotFound)
+		err = because(BecauseTerminalUnknownHere, fmt.Errorf("%w: central terminal list shows the names", ErrNotFound))
 	}
 	return stopped, state, err
 }

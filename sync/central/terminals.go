@@ -105,7 +105,7 @@ func (c *Central) Terminals(ctx context.Context) ([]Terminal, error) {
 func (c *Central) Terminal(ctx context.Context, name string) (Terminal, error) {
 	t, err := scanTerminal(c.store.reader().QueryRowContext(ctx, "SELECT "+terminalColumns+" FROM terminals WHERE name = $1", name))
 	if errors.Is(err, sql.ErrNoRows) {
-		return t, fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound)
+		return t, because(BecauseTerminalUnknown, fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound), name)
 	}
 	return t, err
 }
@@ -170,7 +170,7 @@ func (c *Central) Suspend(ctx context.Context, name, reason string) error {
 			return err
 		}
 		if n, err := done.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound), err)
+			return errors.Join(because(BecauseTerminalUnknown, fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound), name), err)
 		}
 		if number, err = revoke(ctx, tx, name, c.now(), reason); err != nil {
 			return err
@@ -198,7 +198,7 @@ func (c *Central) SetShop(ctx context.Context, name, shop string) error {
 			return err
 		}
 		if n, err := done.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound), err)
+			return errors.Join(because(BecauseTerminalUnknown, fmt.Errorf("terminal %.64q: %w: central terminal list shows the names", name, ErrNotFound), name), err)
 		}
 		return nil
 	})
@@ -252,7 +252,7 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 	if err := plausible(h); err != nil {
 		return wire.HelloAnswer{}, wireError(wire.KindBadRequest, "hello: %v", err)
 	}
-	if err := h.CheckLooks(); err != nil {
+	if err := errors.Join(h.CheckLooks(), h.Software.Check()); err != nil {
 		return wire.HelloAnswer{}, wireError(wire.KindBadRequest, "hello: %v", err)
 	}
 	now := c.opt.Now()
@@ -267,6 +267,8 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 	var recover int64
 	var frozen *wire.Error
 	var restored *wire.Restored
+	var bench string
+	var offer *wire.Offer
 	err = c.store.change(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 		at := wire.FormatTime(now)
 		if err = watch(ctx, tx, who.name, at, h); err != nil {
@@ -284,10 +286,19 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 		if err = keepLooks(ctx, tx, who.name, at, h); err != nil {
 			return err
 		}
+		if err = noteChange(ctx, tx, who.name, now, h); err != nil {
+			return err
+		}
+		if bench, err = c.keepBench(ctx, tx, who.name, at, h.Bench); err != nil {
+			return err
+		}
 		_, err = tx.ExecContext(ctx, `UPDATE terminals SET contact = $1, program = $2, head_epoch = $3, head_seq = $4, head_hash = $5, snapshot = $6, feed = $7,
 			unsent = $8, skew_ms = $9, disk_free = $10, faults = $11, trust = $12, tells = $13 WHERE name = $14`, wire.FormatTime(now), h.Program, h.Head.Epoch, h.Head.Seq, h.Head.Hash,
 			h.Snapshot, h.Feed, h.Unsent, skew, h.DiskFree, string(faults), h.Trust, asNumber(h.Tells), who.name)
-		if err != nil || !h.Tells {
+		if err != nil {
+			return err
+		}
+		if offer, err = c.tellSoftware(ctx, tx, who.name, h.Software); err != nil || !h.Tells {
 			return err
 		}
 		restored, err = mustTell(ctx, tx, who.name)
@@ -300,7 +311,7 @@ func (c *Central) hello(ctx context.Context, who caller, h wire.Hello) (wire.Hel
 		c.opt.Log.Warn("terminal frozen", "terminal", who.name, "why", frozen.Stop)
 		return wire.HelloAnswer{}, frozen
 	}
-	a := wire.HelloAnswer{Protocol: wire.Protocol, Time: wire.FormatTime(now), Recover: recover, Restored: restored, Texts: wire.SnapshotTexts}
+	a := wire.HelloAnswer{Protocol: wire.Protocol, Time: wire.FormatTime(now), Recover: recover, Restored: restored, Texts: wire.SnapshotTexts, Bench: bench, Update: offer}
 	err = c.store.reader().QueryRowContext(ctx, `SELECT ack_epoch, ack_seq, ack_hash, (SELECT max(version) FROM snapshots),
 		(SELECT coalesce(max(f.seq), 0) FROM (SELECT max(seq) AS seq FROM feed WHERE audience = '' UNION ALL SELECT max(seq) FROM feed WHERE audience = $1) f), region, (SELECT coalesce(max(number), 0) FROM sightings WHERE terminal = $1) FROM terminals WHERE name = $2`, who.name, who.name).
 		Scan(&a.Acked.Epoch, &a.Acked.Seq, &a.Acked.Hash, &a.Snapshot, &a.Feed, &a.Region, &a.Sighted)

@@ -199,3 +199,30 @@ func TestRestoredCentralSignsEverybodyOut(t *testing.T) {
 		t.Errorf("the user did not: %v", err)
 	}
 }
+
+// TestPageThatAsksByItselfKeepsOnlyAViewerIn: the end of another's idle session comes as if
+// nobody had asked.
+func TestPageThatAsksByItselfKeepsOnlyAViewerIn(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		for role, lives := range map[Role]bool{RoleViewer: true, RoleOperator: false, RoleSecurity: false, RoleAuditor: false} {
+			p, err := NewPassword(goodPassword)
+			if err == nil {
+				err = w.AddUser(t.Context(), "root", string(role), role, p)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			token, _, err := w.SignIn(t.Context(), string(role), p, netip.MustParseAddr("127.0.0.1"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				w.clock.advance(sessionIdle / 2)
+				_, err = w.WatchSession(t.Context(), token)
+			}
+			if (err == nil) != lives {
+				t.Errorf("%s after %v: %v", role, 3*sessionIdle/2, err)
+			}
+		}
+	})
+}

@@ -87,7 +87,7 @@ func (c *console) showAudit(w http.ResponseWriter, r *http.Request) {
 	if text := r.URL.Query().Get("below"); text != "" {
 		var err error
 		if below, err = strconv.ParseInt(text, 10, 64); err != nil || below < 1 {
-			c.refuse(w, r, http.StatusBadRequest, fmt.Sprintf("below=%.20q: want a line's number", text))
+			c.refuse(w, r, http.StatusBadRequest, c.told(r, report.Wrongf("below=%.20q : il faut le numéro d'une ligne", "below=%.20q: want a line's number", text)))
 			return
 		}
 	}
@@ -162,13 +162,11 @@ func (c *console) showIdentities(w http.ResponseWriter, r *http.Request) {
 	c.render(w, r, http.StatusOK, "identities.html", page)
 }
 
-// refused answers an act that central did not do, in central's own words.
+// refused answers an act that central did not do, in the reader's language.
 func (c *console) refused(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
-	case errors.Is(err, central.ErrNotFound):
-		c.refuse(w, r, http.StatusNotFound, err.Error())
-	case errors.Is(err, central.ErrRefused):
-		c.refuse(w, r, http.StatusConflict, err.Error())
+	case errors.Is(err, central.ErrNotFound), errors.Is(err, central.ErrRefused), errors.Is(err, report.ErrFilter):
+		c.refuse(w, r, statusOf(err), c.told(r, err))
 	case errors.Is(err, people.ErrSealed):
 		c.refuse(w, r, http.StatusUnprocessableEntity, err.Error())
 	default:
@@ -184,7 +182,7 @@ func (c *console) claimNamed(r *http.Request) (string, error) {
 		return text, nil
 	}
 	if _, err := fmt.Sscanf(text, "%d-%d", &n.Epoch, &n.Seq); err != nil || n.Epoch < 1 || n.Seq < 1 {
-		return "", fmt.Errorf("number %.40q: %w: want it as the slip shows it, like 1-000017, or a payment's id", text, central.ErrRefused)
+		return "", report.Wrongf("numéro %.40q : il le faut comme sur le reçu, 1-000017, ou l'id d'un paiement", "number %.40q: want it as the slip shows it, like 1-000017, or a payment's id", text)
 	}
 	return c.opt.Central.ClaimOf(r.Context(), strings.TrimSpace(r.PostForm.Get("terminal")), n)
 }

@@ -54,7 +54,7 @@ func TestPageSaysWhenItIsOutOfDate(t *testing.T) {
 	} {
 		server := httptest.NewServer(signedDesk{newConsole(Options{Central: c, Now: func() time.Time { return now }}, k.stale), h.(signedDesk).token})
 		var age, styled string
-		err := chromedp.Run(tab, chromedp.Navigate(server.URL), chromedp.Poll(`document.getElementById("age").textContent !== ""`, nil), k.alarm,
+		err := chromedp.Run(tab, chromedp.Navigate(server.URL+"/reports/sync"), chromedp.Poll(`document.getElementById("age").textContent !== ""`, nil), k.alarm,
 			chromedp.Text("#age", &age, chromedp.ByQuery),
 			chromedp.Evaluate(`getComputedStyle(document.querySelector("td.number")).textAlign`, &styled))
 		if err != nil {

@@ -195,6 +195,14 @@ func (c *chart) rowName(row int, name string) {
 	c.word(float64(c.left-8), float64(c.top)+unit*(float64(row)+0.5)+4, "name", "end", name)
 }
 
+// spanName writes a name into a span, where it has room for it.
+func (c *chart) spanName(row int, from, to float64, name string) {
+	unit := float64(c.height-c.bottom-c.top) / max(1, c.y.max)
+	if float64(len([]rune(name)))*chartChar+8 < c.px(to)-c.px(from) {
+		c.word(c.px(from)+5, float64(c.top)+unit*(float64(row)+0.5)+4, "tick", "start", name)
+	}
+}
+
 // bar is a share as a bar of its own: full what is left, hatched what of it is uncertain.
 func shareBar(id string, left, uncertain, all int64, words string) template.HTML {
 	const width = 120.0

@@ -49,7 +49,7 @@ func (c *console) conflictPages() {
 // entryNumber reads a ledger number as lists show it.
 func entryNumber(text string) (n validate.EntryNumber, err error) {
 	if _, err := fmt.Sscanf(text, "%d-%d", &n.Epoch, &n.Seq); err != nil || n.Epoch < 1 || n.Seq < 1 {
-		return n, fmt.Errorf("%w: %.40q: want a ledger number like 1-000017", report.ErrFilter, text)
+		return n, report.Wrongf("%.40q : il faut un numéro d'écriture comme 1-000017", "%.40q: want a ledger number like 1-000017", text)
 	}
 	return n, nil
 }
@@ -61,7 +61,7 @@ func (c *console) lookAtConflict(ctx context.Context, s sheet, v url.Values) (to
 		return t, err
 	}
 	if strings.TrimSpace(v.Get("note")) == "" {
-		return t, fmt.Errorf("%w: %s", report.ErrFilter, s.T("dites pourquoi : le motif est gardé", "say why: the reason is kept"))
+		return t, report.Wrongf("dites pourquoi : le motif est gardé", "say why: the reason is kept")
 	}
 	file, err := c.opt.Central.ConflictFile(ctx, v.Get("terminal"), n)
 	if err != nil {
@@ -81,14 +81,14 @@ func (c *console) lookAtConflict(ctx context.Context, s sheet, v url.Values) (to
 	return t, err
 }
 
-// conflictsShown bounds the list of a page; the report of conflicts has all.
-const conflictsShown = 500
+// conflictsShown are those of a page.
+const conflictsShown = 200
 
 type conflictsView struct {
 	sheet
 	Conflict        []central.Conflict
 	State, Terminal string
-	More            int
+	Next            string // an address, "" at the end
 	Counts          []chip
 }
 
@@ -96,35 +96,33 @@ func (c *console) showConflicts(w http.ResponseWriter, r *http.Request) {
 	v := conflictsView{sheet: c.sheet(r, report.Text{FR: "Conflits", EN: "Conflicts"})}
 	ctx, cancel := context.WithTimeout(r.Context(), readWithin)
 	defer cancel()
-	values, err := onlyKeys(r.URL.RawQuery, "state", "terminal")
+	values, err := onlyKeys(r.URL.RawQuery, "state", "terminal", "after")
 	states := []central.ConflictState{central.ConflictOpen, central.ConflictInquiry, central.ConflictSettled}
 	if err == nil {
 		v.State, v.Terminal = values.Get("state"), values.Get("terminal")
 		if v.State != "" && !slices.Contains(states, central.ConflictState(v.State)) {
-			err = fmt.Errorf("%w: state %.40q: want one of %v", report.ErrFilter, v.State, states)
+			err = report.Wrongf("état %.40q : il y a %v", "state %.40q: want one of %v", v.State, states)
 		}
 	}
-	var all []central.Conflict
+	var page central.ConflictPage
 	if err == nil {
-		all, err = c.opt.Central.Conflicts(ctx, "", v.Terminal)
+		page, err = c.opt.Central.ConflictPage(ctx, central.ConflictQuery{State: central.ConflictState(v.State), Terminal: v.Terminal, After: values.Get("after"), Limit: conflictsShown})
 	}
 	if err != nil {
 		v.Problem = c.told(r, err)
 	}
-	n := map[central.ConflictState]int{}
-	for i := len(all) - 1; i >= 0; i-- { // the newest first
-		n[all[i].State]++
-		if v.State == "" || all[i].State == central.ConflictState(v.State) {
-			v.Conflict = append(v.Conflict, all[i])
-		}
+	v.Conflict = page.List
+	all := 0
+	for _, n := range page.Counts {
+		all += n
 	}
-	v.Counts = []chip{{Key: "all", Title: v.T("en tout", "in all"), Count: len(all), Address: v.Link("/conflicts", "terminal", v.Terminal), On: v.State == ""}}
+	v.Counts = []chip{{Key: "all", Title: v.T("en tout", "in all"), Count: all, Address: v.Link("/conflicts", "terminal", v.Terminal), On: v.State == ""}}
 	for _, state := range states {
 		on := v.State == string(state)
-		v.Counts = append(v.Counts, chip{string(state), v.ConflictState(central.Conflict{State: state}), n[state], v.Link("/conflicts", "terminal", v.Terminal, "state", string(state)), on})
+		v.Counts = append(v.Counts, chip{string(state), v.ConflictState(central.Conflict{State: state}), page.Counts[state], v.Link("/conflicts", "terminal", v.Terminal, "state", string(state)), on})
 	}
-	if v.More = max(0, len(v.Conflict)-conflictsShown); v.More > 0 {
-		v.Conflict = v.Conflict[:conflictsShown]
+	if page.Next != "" {
+		v.Next = v.Link("/conflicts", "terminal", v.Terminal, "state", v.State, "after", page.Next)
 	}
 	c.render(w, r, statusOf(err), "conflicts.html", v)
 }

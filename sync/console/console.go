@@ -9,24 +9,17 @@
 package console
 
 import (
-	"bytes"
-	"context"
 	"database/sql"
 	"embed"
-	"errors"
-	"fmt"
 	"html/template"
 	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/url"
-	"slices"
-	"strings"
 	"time"
 
 	"grattoir/sync/central"
 	"grattoir/sync/report"
-	"grattoir/validate/money"
 )
 
 //go:embed templates static
@@ -35,7 +28,9 @@ var files embed.FS
 const (
 	staleAfter = time.Minute      // a page older than this says so
 	readWithin = 30 * time.Second // time for the reports of one request
-	pageRows   = 500              // rows of a table on the page; JSON and CSV have all
+	// exportWithin is that of an export, which goes on as fast as its reader takes it.
+	exportWithin = 10 * time.Minute
+	pageRows     = 500 // rows of a list that is not a report's
 )
 
 // Options make a console. Central is needed.
@@ -56,6 +51,7 @@ type console struct {
 	entries   []entry // of the menu
 	orders    map[string]order
 	public    publicPrizes
+	signals   signalCounter
 	templates *template.Template
 	stale     time.Duration
 }
@@ -81,11 +77,13 @@ func newConsole(opt Options, stale time.Duration, more ...func(*console)) http.H
 	}
 	c.open("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)).ServeHTTP)
 	c.signInPages()
-	c.dashboard()
+	c.overviewPage()
 	c.fleetPages()
+	c.reportPages()
 	c.gamePages()
 	c.packPages()
 	c.conflictPages()
+	c.reversalPages()
 	c.messagePages()
 	c.policyPages()
 	c.stopOrders()
@@ -97,183 +95,5 @@ func newConsole(opt Options, stale time.Duration, more ...func(*console)) http.H
 	return c.guarded(c.mux)
 }
 
-// dashboard is the first page and its exports.
-func (c *console) dashboard() {
-	c.page("GET /{$}", everybody(), c.show)
-	c.page("GET /report/{file}", everybody(), c.export)
-	c.menu("/", everybody(), report.Text{FR: "Vue d'ensemble", EN: "Overview"})
-}
-
-// query is what an address asks for.
-type query struct {
-	filter report.Filter
-	lang   money.Language
-}
-
-// parseQuery is strict: a key it does not know, or one given twice, would silently show
-// other numbers than the reader believes to see. An empty value is a field left empty.
-func parseQuery(raw string, zone *time.Location) (query, error) {
-	q := query{filter: report.Filter{Zone: zone}, lang: money.French}
-	values, err := url.ParseQuery(raw)
-	if err != nil {
-		return q, fmt.Errorf("%w: the address: %w", report.ErrFilter, err)
-	}
-	for key, list := range values {
-		if len(list) != 1 {
-			return q, fmt.Errorf("%w: %.40q is given %d times", report.ErrFilter, key, len(list))
-		}
-		text := strings.TrimSpace(list[0])
-		var err error
-		switch {
-		case key == "terminal":
-			q.filter.Terminal = text
-		case key == "game":
-			q.filter.Game = text
-		case key == "from" && text != "":
-			q.filter.From, err = report.ParseDay(text)
-		case key == "to" && text != "":
-			q.filter.To, err = report.ParseDay(text)
-		case key == "lang" && text == string(money.English):
-			q.lang = money.English
-		case key == "from", key == "to", key == "lang" && (text == "" || text == string(money.French)):
-		case key == "lang":
-			err = fmt.Errorf("%w: language %.40q: want fr or en", report.ErrFilter, text)
-		default:
-			err = fmt.Errorf("%w: %.40q is no filter: there are terminal, game, from, to and lang", report.ErrFilter, key)
-		}
-		if err != nil {
-			return q, err
-		}
-	}
-	return q, nil
-}
-
-// of gives the part of the filter that a report takes.
-func (q query) of(name string) report.Filter {
-	if name == "sync" {
-		return report.Filter{Terminal: q.filter.Terminal, Zone: q.filter.Zone}
-	}
-	return q.filter
-}
-
-// encode writes a filter as parseQuery reads it.
-func encode(f report.Filter, lang money.Language) string {
-	values := url.Values{}
-	for key, text := range map[string]string{"terminal": f.Terminal, "game": f.Game, "from": f.From.String(), "to": f.To.String()} {
-		if text != "" {
-			values.Set(key, text)
-		}
-	}
-	if lang == money.English {
-		values.Set("lang", string(lang))
-	}
-	return values.Encode()
-}
-
 // address is a path with its query, without a bare question mark.
 func address(path, query string) string { return (&url.URL{Path: path, RawQuery: query}).String() }
-
-// names are the reports, in the order of the page.
-func names() []string { return []string{"sync", "payouts"} }
-
-// read makes a report by name.
-func (c *console) read(ctx context.Context, name string, q query, now time.Time) (report.Report, error) {
-	ctx, cancel := context.WithTimeout(ctx, readWithin)
-	defer cancel()
-	if name == "sync" {
-		return report.Sync(ctx, c.db, q.of(name), now)
-	}
-	return report.Payouts(ctx, c.db, q.of(name), now)
-}
-
-// status is the HTTP status of a report that could not be made.
-func status(err error) int {
-	switch {
-	case err == nil:
-		return http.StatusOK
-	case errors.Is(err, report.ErrFilter):
-		return http.StatusBadRequest
-	case errors.Is(err, report.ErrTooLarge):
-		return http.StatusUnprocessableEntity
-	case errors.Is(err, context.DeadlineExceeded):
-		return http.StatusServiceUnavailable
-	}
-	return http.StatusInternalServerError
-}
-
-// explain gives the reader's words for an error. What is central's own fault is logged
-// whole and shown without its insides.
-func (c *console) explain(r *http.Request, err error) string {
-	switch status(err) {
-	case http.StatusBadRequest, http.StatusUnprocessableEntity:
-		return err.Error()
-	case http.StatusServiceUnavailable:
-		return fmt.Sprintf("no answer from the store within %v: choose fewer days, a terminal or a game", readWithin)
-	}
-	if r.Context().Err() == nil { // otherwise the reader left
-		c.opt.Log.Error("report not made", "path", r.URL.Path, "err", err)
-	}
-	return "the store could not be read: central's log says why"
-}
-
-func (c *console) show(w http.ResponseWriter, r *http.Request) {
-	now := c.opt.Now()
-	q, err := parseQuery(r.URL.RawQuery, c.opt.Zone)
-	code := status(err)
-	v := c.newView(r, q, now)
-	if err != nil {
-		v.Problem = c.explain(r, err)
-	} else {
-		for _, name := range names() {
-			made, err := c.read(r.Context(), name, q, now)
-			if err != nil {
-				code = max(code, status(err))
-				v.Sections = append(v.Sections, section{Name: name, Title: v.W.Titles[name], Problem: c.explain(r, err)})
-				continue
-			}
-			v.add(made, q)
-		}
-	}
-	c.render(w, r, code, "console.html", v)
-}
-
-// export serves NAME.json and NAME.csv, whole: the numbers of the page with the same query.
-func (c *console) export(w http.ResponseWriter, r *http.Request) {
-	name, ext, _ := strings.Cut(r.PathValue("file"), ".")
-	format := report.Format(ext)
-	if !slices.Contains(names(), name) || (format != report.JSON && format != report.CSV) {
-		http.Error(w, "There are sync.json, sync.csv, payouts.json and payouts.csv.", http.StatusNotFound)
-		return
-	}
-	q, err := parseQuery(r.URL.RawQuery, c.opt.Zone)
-	if err == nil && name == "sync" && (q.filter.Game != "" || !q.filter.From.IsZero() || !q.filter.To.IsZero()) {
-		err = fmt.Errorf("%w: the sync report can be filtered by terminal only", report.ErrFilter)
-	}
-	now := c.opt.Now()
-	var made report.Report
-	if err == nil {
-		made, err = c.read(r.Context(), name, q, now)
-	}
-	if err != nil {
-		http.Error(w, c.explain(r, err), status(err))
-		return
-	}
-	c.give(w, r, made, format, encode(q.of(name), money.French))
-}
-
-// give answers with a report as a file, once the audit has its filter.
-func (c *console) give(w http.ResponseWriter, r *http.Request, made report.Report, format report.Format, filter string) {
-	var text bytes.Buffer
-	if err := made.Write(&text, format); err != nil {
-		http.Error(w, c.explain(r, err), status(err))
-		return
-	}
-	if r.Method == http.MethodGet && !c.note(w, r, "export", fmt.Sprintf("report %s, %s, %d rows, filter %q", made.Name, format, len(made.Rows), filter)) {
-		return
-	}
-	w.Header().Set("Content-Type", map[report.Format]string{report.JSON: "application/json", report.CSV: "text/csv; charset=utf-8; header=present"}[format])
-	if format == report.CSV {
-		w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=\"grattoir-%s-%s.csv\"", made.Name, made.Made.UTC().Format("20060102T150405Z")))
-	}
-	_, _ = w.Write(text.Bytes()) // an error here is the reader's connection
-}

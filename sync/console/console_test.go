@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -57,11 +58,14 @@ func store(t *testing.T) (c *central.Central, write *sql.DB) {
 	for i, game := range []string{"bingo", "crossingo"} {
 		id := []byte(fmt.Sprintf("block-%010d", i))
 		put(t, write, `INSERT INTO blocks(block_id, serial, sha256, size, game, name, emission, number, game_code, tickets, first_pack, last_pack, pack_size, price_minor, currency, scaled, min_reader, published)
-			VALUES(?, 1, ?, 1, ?, ?, '1', 1, '00399', 1000, 1, 20, 50, 200, 'EUR', ?, 1, '')`, id, game, game, game, i)
+			VALUES(?, 1, ?, 1, ?, ?, '1', 1, '00399', 1000, 1, 20, 50, 200, 'EUR', ?, 1, ?)`, id, game, game, game, i, wire.FormatTime(now.Add(-48*time.Hour)))
 		for n := range 3 {
 			put(t, write, `INSERT INTO claims(block_id, pack, ticket, round, claim, terminal, epoch, seq, tier, amount_minor, currency, operator, paid, received)
 				VALUES(?, 1, ?, 0, 'x', ?, 1, ?, 1, 123450, 'EUR', 'op', ?, '')`, id, n, fmt.Sprintf("shop-000%d", 1+n%2), 10*i+n, wire.FormatTime(now.Add(-24*time.Hour*time.Duration(n))))
 		}
+	}
+	if err := c.CountClaims(t.Context()); err != nil { // they were written past central
+		t.Fatal(err)
 	}
 	return c, write
 }
@@ -149,16 +153,18 @@ func holds(t *testing.T, text string, want ...string) {
 	}
 }
 
-func TestPageShowsBothReportsAndItsAge(t *testing.T) {
+func TestReportPagesShowTheirRowsAndTheirAge(t *testing.T) {
 	h := handler(t)
-	page := get(t, h, "/", 200)
-	holds(t, page, `lang="fr"`, `href="/?lang=en"`, `fait à <time datetime="2026-11-28T11:03:04Z">12:03:04</time>`, `data-stale="60000"`, "Synchronisation des terminaux", "Paiements",
-		"1\u202f234,50\u00a0€", `<td class="state late">en retard</td>`, `<td class="state never-seen">jamais vu</td>`, "DÉMONSTRATION", `<li class="all"><b>2</b>`, "7&#43;?")
-	holds(t, get(t, h, "/?lang=en", 200), `lang="en"`, "made at", "€1,234.50", "never seen")
+	page := get(t, h, "/reports/sync", 200)
+	holds(t, page, `lang="fr"`, `href="/reports/sync?lang=en"`, `fait à <time datetime="2026-11-28T11:03:04Z">12:03:04</time>`, `data-stale="60000"`, "Synchronisation des terminaux",
+		`<td class="state late">en retard</td>`, `<td class="state never-seen">jamais vu</td>`, "7&#43;?", "lignes 1 à 2 sur 2")
+	holds(t, get(t, h, "/reports/payouts", 200), "Paiements", "1\u202f234,50\u00a0€", "DÉMONSTRATION")
+	holds(t, get(t, h, "/reports/payouts?lang=en", 200), `lang="en"`, "made at", "€1,234.50")
+	holds(t, get(t, h, "/reports/sync?lang=en", 200), "never seen")
 }
 
 func TestPageEscapesWhatTerminalsTold(t *testing.T) {
-	page := get(t, handler(t), "/", 200)
+	page := get(t, handler(t), "/reports/sync", 200)
 	if strings.Contains(page, "<script>alert") {
 		t.Error("a terminal's words became a script")
 	}
@@ -168,7 +174,7 @@ func TestPageEscapesWhatTerminalsTold(t *testing.T) {
 // TestPageNeedsNoInternet: every address in the page is this server's own.
 func TestPageNeedsNoInternet(t *testing.T) {
 	h := handler(t)
-	page := get(t, h, "/?game=bingo", 200)
+	page := get(t, h, "/reports/payouts?game=bingo", 200)
 	links := regexp.MustCompile(`(?:href|src|action)="([^"]*)"`).FindAllStringSubmatch(page, -1)
 	if len(links) < 8 {
 		t.Fatalf("%d addresses found", len(links))
@@ -190,10 +196,11 @@ func TestPageNeedsNoInternet(t *testing.T) {
 
 func TestLinksCarryTheSameFilterAndNumbers(t *testing.T) {
 	h := handler(t)
-	page := get(t, h, "/?terminal=shop-0001&game=bingo&from=2026-11-26&to=2026-11-28&lang=en", 200)
+	page := get(t, h, "/reports/payouts?terminal=shop-0001&game=bingo&from=2026-11-26&to=2026-11-28&lang=en", 200)
 	const filter = "from=2026-11-26&amp;game=bingo&amp;terminal=shop-0001&amp;to=2026-11-28"
-	holds(t, page, `href="/report/payouts.csv?`+filter+`"`, `href="/report/payouts.json?`+filter+`"`, `href="/report/sync.json?terminal=shop-0001"`,
-		`name="terminal" value="shop-0001"`, `name="from" value="2026-11-26"`, `href="/?`+filter+`"`)
+	english := strings.Replace(filter, "&amp;terminal", "&amp;lang=en&amp;terminal", 1)
+	holds(t, page, `href="/report/payouts.csv?`+english+`"`, `href="/report/payouts.json?`+english+`"`, `href="/report/payouts.csv-fr?`+english+`"`, `href="/report/payouts.xlsx?`+english+`"`, `href="/report/payouts.table?`+english+`"`,
+		`name="terminal" value="shop-0001"`, `name="from" value="2026-11-26"`, `<option value="bingo" selected>`, `href="/reports/payouts?`+filter+`"`)
 
 	plain := strings.ReplaceAll(filter, "&amp;", "&")
 	var answer struct {
@@ -218,7 +225,9 @@ func TestLinksCarryTheSameFilterAndNumbers(t *testing.T) {
 			t.Errorf("row %d: JSON %d, CSV %s, %v", i, row.Amount, lines[i+1][at], err)
 		}
 	}
-	if n := strings.Count(page, "€1,234.50"); n != 2 {
+	_, body, _ := strings.Cut(page, "<tbody>")
+	body, _, _ = strings.Cut(body, "</tbody>")
+	if n := strings.Count(body, "€1,234.50"); n != 2 {
 		t.Errorf("the page shows the amount %d times, want 2", n)
 	}
 	holds(t, page, "€2,469") // the total
@@ -239,22 +248,25 @@ func TestExportsAreFilesOfTheirKind(t *testing.T) {
 		t.Errorf("JSON: %q", got)
 	}
 	lines, err := c.NewestAudit(t.Context(), 0, 2)
-	if err != nil || len(lines) != 2 || lines[1].Act != "export" || lines[1].Operator != "viewer" || !strings.Contains(lines[1].About, "report sync, csv, 2 rows") {
+	if err != nil || len(lines) != 2 || lines[1].Act != "export" || lines[1].Operator != "viewer" || !strings.Contains(lines[1].About, "report sync, csv, filter") {
 		t.Errorf("the exports in the audit: %+v, %v", lines, err)
 	}
-	for _, target := range []string{"/report/sync", "/report/sync.xml", "/report/sync.table", "/report/other.csv", "/other"} {
+	for _, target := range []string{"/report/sync", "/report/sync.xml", "/report/other.csv", "/reports/other", "/other"} {
 		get(t, h, target, 404)
 	}
 }
 
 func TestFiltersInTheAddressAreStrict(t *testing.T) {
 	h := handler(t)
-	for _, q := range []string{"terminal=shop-9", "game=bing", "from=28/11/2026", "from=2026-11-28&to=2026-11-27", "Game=bingo", "game=bingo&game=crossingo", "state=late", "lang=de", "game=%zz", "a;b"} {
-		holds(t, get(t, h, "/?"+q, 400), `role="alert"`, `<form action="/"`)
+	for _, q := range []string{"terminal=shop-9", "game=bing", "from=28/11/2026", "from=2026-11-28&to=2026-11-27", "Game=bingo", "game=bingo&game=crossingo", "state=late", "lang=de", "game=%zz", "a;b",
+		"by=luck", "by=day&by=luck", "sort=luck", "after=x", "block=00"} {
+		holds(t, get(t, h, "/reports/payouts?"+q, 400), `role="alert"`, `action="/reports/payouts"`)
 		get(t, h, "/report/payouts.csv?"+q, 400)
 	}
-	get(t, h, "/report/sync.csv?game=bingo", 400) // must not answer with all games
-	get(t, h, "/?terminal=&game=&from=&to=", 200) // fields left empty
+	get(t, h, "/report/sync.csv?game=bingo", 400)                // must not answer with all games
+	get(t, h, "/report/sync.csv?sort=contact", 400)              // nor in another order than it has
+	get(t, h, "/?terminal=shop-0001", 400)                       // the overview has no filter
+	get(t, h, "/reports/payouts?terminal=&game=&from=&to=", 200) // fields left empty
 }
 
 func TestConsoleAnswersLoopbackOnly(t *testing.T) {
@@ -275,7 +287,7 @@ func TestConsoleAnswersLoopbackOnly(t *testing.T) {
 func TestReportsOnlyShow(t *testing.T) {
 	h := handler(t)
 	for _, method := range []string{"POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"} {
-		for _, target := range []string{"/", "/report/sync.json", "/static/console.js"} {
+		for _, target := range []string{"/", "/reports/sync", "/report/sync.json", "/static/console.js"} {
 			if w := request(t, h, method, target, nil); w.Code != 405 || w.Header().Get("Allow") != "GET, HEAD" {
 				t.Errorf("%s %s: %d, Allow %q", method, target, w.Code, w.Header().Get("Allow"))
 			}
@@ -300,14 +312,16 @@ func TestEveryAnswerCarriesThePolicy(t *testing.T) {
 	}
 }
 
-func TestLongTablesAreCutOnThePageAndNowhereElse(t *testing.T) {
+// TestPagesOfAReportHaveEachRowOnce: in the report's own order and in that of columns, up and
+// down, with rows that come and go between two pages; the file has all of them.
+func TestPagesOfAReportHaveEachRowOnce(t *testing.T) {
 	c, write := store(t)
 	tx, err := write.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range pageRows {
-		if _, err := tx.ExecContext(t.Context(), "INSERT INTO terminals(name, state, added, ack_hash) VALUES(?, 'never-seen', '', '')", fmt.Sprintf("x-%04d", i)); err != nil {
+	for i := range 300 {
+		if _, err := tx.ExecContext(t.Context(), "INSERT INTO terminals(name, state, added, ack_hash, region, unsent, skew_ms) VALUES(?, 'never-seen', '', '', ?, ?, ?)", fmt.Sprintf("x-%04d", i), fmt.Sprint("r", i%7), i%5, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -315,16 +329,45 @@ func TestLongTablesAreCutOnThePageAndNowhereElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := desk(t, Options{Central: c}, central.RoleViewer)
-	page := get(t, h, "/", 200)
-	holds(t, page, "Les 500 premières lignes sur 502", `<li class="all"><b>502</b>`, `<b>501</b> <span class="state never-seen">`)
-	sync, _, _ := strings.Cut(page, `id="payouts"`)
-	_, body, _ := strings.Cut(sync, "<tbody>")
-	body, _, _ = strings.Cut(body, "</tbody>")
-	if n := strings.Count(body, "<tr>"); n != pageRows {
-		t.Errorf("%d rows on the page", n)
+	row := regexp.MustCompile(`<a href="/terminal/([^"?]+)[^"]*">`)
+	next := regexp.MustCompile(`href="([^"]+)" rel="next"`)
+	for _, order := range []string{"", "?sort=region", "?sort=unsent&down=1", "?sort=contact"} {
+		seen, values := map[string]int{}, []string{}
+		pages := 0
+		for path := "/reports/sync" + order; path != ""; pages++ {
+			page := get(t, h, path, 200)
+			holds(t, page, `<span class="state never-seen">`, "&#43;?") // the parts and the totals are of all pages
+			for _, m := range row.FindAllStringSubmatch(page, -1) {
+				seen[m[1]]++
+				values = append(values, m[1])
+			}
+			path = ""
+			if m := next.FindStringSubmatch(page); m != nil {
+				path = html.UnescapeString(m[1])
+			}
+			if pages == 0 {
+				if order != "" { // in the report's own order nothing but the row itself tells its place
+					put(t, write, "DELETE FROM terminals WHERE name = ?", values[len(values)-1]) // the row that the next page begins behind
+				}
+				put(t, write, "INSERT INTO terminals(name, state, added, ack_hash) VALUES(?, 'never-seen', '', '')", fmt.Sprint("a-", len(order)))
+			}
+		}
+		if pages != 4 && pages != 3 {
+			t.Errorf("%q: %d pages", order, pages)
+		}
+		for i := range 300 {
+			name := fmt.Sprintf("x-%04d", i)
+			var there int
+			if err := write.QueryRowContext(t.Context(), "SELECT count(*) FROM terminals WHERE name = ?", name).Scan(&there); err != nil {
+				t.Fatal(err)
+			}
+			if seen[name] != 1 && (there == 1 || seen[name] > 1) {
+				t.Errorf("%q: %s is shown %d times", order, name, seen[name])
+			}
+		}
 	}
-	if n := strings.Count(get(t, h, "/report/sync.csv", 200), "\r\n"); n != 503 {
-		t.Errorf("%d lines of CSV, want 503", n)
+	if n := strings.Count(get(t, h, "/report/sync.csv", 200), "\r\n"); n != 304 {
+		t.Errorf("%d lines of CSV, want 304", n)
 	}
 }
 
@@ -333,7 +376,7 @@ func TestBrokenStoreIsToldWithoutItsInsides(t *testing.T) {
 	c, write := store(t)
 	put(t, write, "DROP TABLE conflicts")
 	h := desk(t, Options{Central: c, Log: slog.New(slog.NewTextHandler(&log, nil))}, central.RoleViewer)
-	for _, target := range []string{"/", "/report/payouts.csv"} {
+	for _, target := range []string{"/", "/reports/sync", "/report/payouts.csv"} {
 		if text := get(t, h, target, 500); strings.Contains(text, "no such table") {
 			t.Errorf("%s shows the store's own words", target)
 		}

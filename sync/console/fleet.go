@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -100,18 +101,21 @@ func (c *console) showFleet(w http.ResponseWriter, r *http.Request) {
 // exportFleet gives all rows of the page's filter.
 func (c *console) exportFleet(format report.Format) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), readWithin)
-		defer cancel()
 		q, err := parseFleet(r.URL.RawQuery)
-		var made report.Report
 		if err == nil {
-			made, err = report.FleetReport(ctx, c.db, q, c.opt.Now())
+			err = q.Check()
 		}
 		if err != nil {
 			http.Error(w, c.explain(r, err), status(err))
 			return
 		}
-		c.give(w, r, made, format, r.URL.RawQuery)
+		c.give(w, r, "fleet", format, r.URL.RawQuery, func(ctx context.Context, to io.Writer) error {
+			made, err := report.FleetReport(ctx, c.db, q, c.opt.Now())
+			if err == nil {
+				err = made.Write(to, format)
+			}
+			return err
+		})
 	}
 }
 
@@ -185,6 +189,8 @@ type terminalView struct {
 	Conflict []central.Conflict
 	Software []central.Software
 	More     int // conflicts that are not shown
+	Changes  []report.Change
+	Issued   []report.Issued
 }
 
 // outageLine is a row of the timeline's table.
@@ -262,13 +268,18 @@ func (c *console) readTimeline(ctx context.Context, v *terminalView) error {
 		o.Silent = o.Code == central.CodeSilent
 		v.Outages = append(v.Outages, o)
 	}
-	v.timeline(time.Date(y, m, d, 0, 0, 0, 0, v.zone))
+	from := time.Date(y, m, d, 0, 0, 0, 0, v.zone)
+	if v.Changes, v.Issued, err = report.Changes(ctx, c.db, v.Terminal.Name, from); err != nil {
+		return err
+	}
+	v.timeline(from)
 	slices.Reverse(v.Outages)
 	return nil
 }
 
-// timeline draws one row for contact and one a fault. A time without contact is not known:
-// the terminal may have worked all the while. Nor is what was before it enrolled.
+// timeline draws one row each for contact, data and program, and one a fault. A time without
+// contact is not known: the terminal may have worked all the while. Nor is what was before it
+// enrolled.
 func (v *terminalView) timeline(from time.Time) {
 	known := v.Terminal.Enrolled
 	if known.IsZero() {
@@ -284,19 +295,22 @@ func (v *terminalView) timeline(from time.Time) {
 		}
 	}
 	x := days(from, v.now, v.zone, 10)
-	y := axis{max: float64(len(rows))}
-	contact := "contact"
-	y.ticks = []tick{{-1, contact}} // off the axis: it makes room for the names
+	y := axis{max: float64(len(rows) + 2)}
+	contact, data, program := "contact", v.T("données", "data"), v.T("programme", "program")
+	y.ticks = []tick{{-1, contact}, {-1, program + "  "}} // off the axis: they make room for the names
 	for _, code := range rows[1:] {
 		y.ticks = append(y.ticks, tick{-1, code})
 	}
 	unheard := v.unheard(from, known)
 	v.Summary = v.summary(from, known, unheard)
-	chart := newChart("timeline", v.T("Contact et pannes sur 30 jours", "Contact and faults over 30 days"), v.Summary, 1180, 62+26*len(rows), x, y)
+	chart := newChart("timeline", v.T("Contact et pannes sur 30 jours", "Contact and faults over 30 days"), v.Summary, 1180, 62+26*(len(rows)+2), x, y)
+	v.changes(chart, 1, data, program, from)
 	for i, code := range rows {
 		name := code
 		if i == 0 {
 			name = contact
+		} else {
+			i += 2 // behind data and program
 		}
 		chart.rowName(i, name)
 		for _, o := range v.Outages {
@@ -317,6 +331,56 @@ func (v *terminalView) timeline(from time.Time) {
 		}
 	}
 	v.Timeline = chart.SVG()
+}
+
+// changes draws which publication and which program the terminal had: full where it had the
+// newest, in outline where a newer one was out, and each program under its name. What was
+// before the first of them is not known.
+func (v *terminalView) changes(chart *chart, row int, data, program string, from time.Time) {
+	chart.rowName(row, data)
+	chart.rowName(row+1, program)
+	cut := func(t time.Time) float64 { return float64(max(t.Unix(), from.Unix())) }
+	if len(v.Changes) == 0 || v.Changes[0].At.After(from) {
+		until := v.now
+		if len(v.Changes) > 0 {
+			until = v.Changes[0].At
+		}
+		for _, r := range []int{row, row + 1} {
+			chart.span(r, cut(from), cut(until), "unknown", v.T("inconnu", "unknown"))
+		}
+	}
+	since := time.Time{} // of the program that is drawn
+	for i, c := range v.Changes {
+		end := v.now
+		if i+1 < len(v.Changes) {
+			end = v.Changes[i+1].At
+		}
+		newer := end // when a publication came out that it did not have
+		for _, x := range v.Issued {
+			if x.Version > c.Snapshot && x.At.Before(newer) {
+				newer = x.At
+			}
+		}
+		name := v.T("publication ", "snapshot ") + fmt.Sprint(c.Snapshot)
+		if newer.After(c.At) && newer.After(from) {
+			chart.span(row, cut(c.At), cut(newer), "heard", name)
+		}
+		if newer.Before(end) && end.After(from) {
+			if newer.Before(c.At) {
+				newer = c.At
+			}
+			chart.span(row, cut(newer), cut(end), "late", name+v.T(" : une plus récente était publiée", ": a newer one was out"))
+		}
+		if i == 0 || v.Changes[i-1].Program != c.Program {
+			since = c.At
+		}
+		if i+1 == len(v.Changes) || v.Changes[i+1].Program != c.Program {
+			if end.After(from) {
+				chart.span(row+1, cut(since), cut(end), "program", c.Program+" "+v.When(since)+" – "+v.When(end))
+				chart.spanName(row+1, cut(since), cut(end), c.Program)
+			}
+		}
+	}
 }
 
 // unheard are the stretches about which nothing is known, in the order of time.

@@ -195,7 +195,7 @@ func (c *console) plain() sheet { return sheet{now: c.opt.Now(), zone: c.opt.Zon
 func (c *console) blockOf(ctx context.Context, s sheet, text string) (blockLine, error) {
 	raw, err := hex.DecodeString(text)
 	if err != nil || len(raw) != len(validate.BlockID{}) || validate.BlockID(raw) == (validate.BlockID{}) {
-		return blockLine{}, fmt.Errorf("%w: %.40q is no block: %s", report.ErrFilter, text, s.T("la page des jeux a les identifiants", "the page of games has the ids"))
+		return blockLine{}, report.Wrongf("%.40q n'est pas un bloc : la page des jeux a les identifiants", "%.40q is no block: the page of games has the ids", text)
 	}
 	list, err := c.readBlocks(ctx, report.Filter{Block: validate.BlockID(raw), Zone: c.opt.Zone}, s.now)
 	if err != nil {

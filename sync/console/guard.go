@@ -10,7 +10,7 @@ import (
 
 // policyText lets a page load from this server and nothing else: no inline script, no
 // inline style, no frame around it, no form to elsewhere.
-const policyText = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+const policyText = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // maxForm bounds the body of a form, in bytes.
 const maxForm = 256 << 10

@@ -42,7 +42,7 @@ func (c *console) messagePages() {
 func messageNumber(v url.Values) (int64, error) {
 	n, err := strconv.ParseInt(v.Get("number"), 10, 64)
 	if err != nil || n < 1 {
-		return 0, fmt.Errorf("%w: %.20q is no message's number", report.ErrFilter, v.Get("number"))
+		return 0, report.Wrongf("%.20q n'est pas le numéro d'un message", "%.20q is no message's number", v.Get("number"))
 	}
 	return n, nil
 }
@@ -65,7 +65,7 @@ func (c *console) lookAtAudience(ctx context.Context, s sheet, v url.Values) (to
 	m := messageOf(v, whoName)
 	for _, text := range []string{m.French, m.English} {
 		if text == "" || len(text) > wire.MaxWords {
-			return touched{}, fmt.Errorf("%w: %s", report.ErrFilter, fmt.Sprintf(s.T("il faut 1 à %d octets en français et en anglais", "1 to %d bytes in French and in English are needed"), wire.MaxWords))
+			return touched{}, report.Wrongf("il faut 1 à %d octets en français et en anglais", "1 to %d bytes in French and in English are needed", wire.MaxWords)
 		}
 	}
 	switch to := v.Get("to"); {
@@ -77,14 +77,14 @@ func (c *console) lookAtAudience(ctx context.Context, s sheet, v url.Values) (to
 		notes, err := c.silentNote(ctx, s, []string{m.Terminal})
 		return touched{Lines: []string{line}, Notes: notes}, err
 	case to == "region" && m.Region == "" || to != "region" && to != "all":
-		return touched{}, fmt.Errorf("%w: %s", report.ErrFilter, s.T("à un terminal, à une région ou à tous ?", "to one terminal, to a region, or to all?"))
+		return touched{}, report.Wrongf("à un terminal, à une région ou à tous ?", "to one terminal, to a region, or to all?")
 	}
 	page, err := report.Fleet(ctx, c.db, report.FleetQuery{Region: m.Region, Limit: 1}, s.now)
 	if err != nil {
 		return touched{}, err
 	}
 	if page.All == 0 {
-		return touched{}, fmt.Errorf("%w: %s", report.ErrFilter, s.T("aucun terminal n'est visé", "no terminal is meant"))
+		return touched{}, report.Wrongf("aucun terminal n'est visé", "no terminal is meant")
 	}
 	t := audience(s, page)
 	if m.Mandatory {

@@ -68,7 +68,7 @@ func (o order) takes(v url.Values) error {
 	for name := range v {
 		known := slices.ContainsFunc(o.fields, func(f field) bool { return f.name == name })
 		if v.Get(name) != "" && !known && !slices.Contains([]string{"csrf", "seen", "lang"}, name) {
-			return fmt.Errorf("%w: %s does not heed %.40q: leave it empty", report.ErrFilter, o.name, name)
+			return report.Wrongf("%s ne tient pas compte de %.40q : laissez-le vide", "%s does not heed %.40q: leave it empty", o.name, name)
 		}
 	}
 	return nil
@@ -191,7 +191,7 @@ func (c *console) silentNote(ctx context.Context, s sheet, names []string) ([]st
 // terminalLine says which terminal is meant, so that a wrong name is seen before it acts.
 func (c *console) terminalLine(ctx context.Context, s sheet, name string) (string, error) {
 	if name == "" {
-		return "", fmt.Errorf("%w: %s", report.ErrFilter, s.T("nommez le terminal", "name the terminal"))
+		return "", report.Wrongf("nommez le terminal", "name the terminal")
 	}
 	t, err := c.opt.Central.Terminal(ctx, name)
 	if err != nil {

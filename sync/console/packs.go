@@ -95,10 +95,10 @@ func (c *console) packOrders() []order {
 // packRange reads which packs are meant.
 func packRange(v url.Values) (code string, first, last uint32, err error) {
 	if code = v.Get("code"); code == "" {
-		return "", 0, 0, fmt.Errorf("%w: the game code is missing", report.ErrFilter)
+		return "", 0, 0, report.Wrongf("le code de jeu manque", "the game code is missing")
 	}
 	if first, last, err = wire.ParseRange(v.Get("packs")); err != nil {
-		err = fmt.Errorf("%w: packs: %w", report.ErrFilter, err)
+		err = report.Wrongf("livrets %.20q : il faut un numéro, ou une suite comme 120-179", "packs %.20q: want a number, or a run like 120-179", v.Get("packs"))
 	}
 	return code, first, last, err
 }
@@ -107,7 +107,7 @@ func packRange(v url.Values) (code string, first, last uint32, err error) {
 func ticketRange(v url.Values, pack, other uint32) (first, last uint16, err error) {
 	a, b, err := wire.ParseRange(v.Get("tickets"))
 	if err != nil || pack != other || b > math.MaxUint16 {
-		return 0, 0, fmt.Errorf("%w: tickets %.20q: want one pack and a run of its tickets, like 40-59", report.ErrFilter, v.Get("tickets"))
+		return 0, 0, report.Wrongf("tickets %.20q : il faut un livret et une suite de ses tickets, comme 40-59", "tickets %.20q: want one pack and a run of its tickets, like 40-59", v.Get("tickets"))
 	}
 	return uint16(a), uint16(b), nil
 }
@@ -180,7 +180,7 @@ func (c *console) showPacks(w http.ResponseWriter, r *http.Request) {
 		if v.Range != "" {
 			var first, last uint32
 			if first, last, err = wire.ParseRange(v.Range); err != nil {
-				err = fmt.Errorf("%w: packs: %w", report.ErrFilter, err)
+				err = report.Wrongf("livrets %.20q : il faut un numéro, ou une suite comme 120-179", "packs %.20q: want a number, or a run like 120-179", v.Range)
 			}
 			q.First, q.Last = int64(first), int64(last)
 		}

@@ -165,6 +165,11 @@ func (c *console) signedIn(roles []central.Role, serve http.HandlerFunc) http.Ha
 	}
 }
 
+// refreshHeader marks what a page asks for by itself, which is no use of a session: a desk
+// that was left is signed out on time, though its overview goes on asking. A viewer's, who
+// can do nothing, lasts: it may hang on a wall.
+const refreshHeader = "Grattoir-Refresh"
+
 // visitor tells whose session a request carries. The error is central.ErrNoSession, or
 // the store's.
 func (c *console) visitor(r *http.Request) (who, error) {
@@ -172,7 +177,11 @@ func (c *console) visitor(r *http.Request) (who, error) {
 	if err != nil {
 		return who{}, central.ErrNoSession
 	}
-	s, err := c.opt.Central.Session(r.Context(), cookie.Value)
+	session := c.opt.Central.Session
+	if r.Header.Get(refreshHeader) != "" {
+		session = c.opt.Central.WatchSession
+	}
+	s, err := session(r.Context(), cookie.Value)
 	return who{Name: s.Name, Role: s.Role, token: cookie.Value}, err
 }
 
@@ -218,6 +227,7 @@ type frame struct {
 	Lang         string // "lang=en" to be appended to an address's query, or ""
 	Made, MadeAt string // the instant, and the time people read
 	Stale        int64  // milliseconds after which the page is out of date; 0 for one that says nothing of its age
+	Refresh      int64  // milliseconds after which the page asks for itself again; 0 for never
 	Other        string // the same page in the other language, an address
 	lang         money.Language
 }

@@ -35,6 +35,23 @@ func TestPagesShowWholeInABrowser(t *testing.T) {
 	for _, page := range []struct {
 		name, path, shown string // shown is a selector that must be there
 	}{
+		{"overview", "/", ".tiles li:nth-child(7)"},
+		{"overview-en", "/?lang=en", "svg.chart path.paid"},
+		{"reports", "/reports", ".cards section:nth-child(10)"},
+		{"report-sync", "/reports/sync?sort=unsent&down=1", "[aria-sort=descending]"},
+		{"report-settlement", "/reports/settlement", "svg.chart rect.total"},
+		{"report-payouts", "/reports/payouts?by=day,game&from=2026-10-30", "svg.chart rect.paid"},
+		{"report-payouts-en", "/reports/payouts?lang=en", "tfoot tr"},
+		{"report-prizes", "/reports/prizes", "tfoot tr"},
+		{"report-liability", "/reports/liability", "svg.chart rect.paid"},
+		{"report-inventory", "/reports/inventory?game=bingo&lang=en", "tfoot tr"},
+		{"report-conflicts", "/reports/conflicts", "tbody tr"},
+		{"report-refusals", "/reports/refusals?by=reason", "tbody tr:nth-child(3)"},
+		{"report-signals", "/reports/signals", "tbody tr"},
+		{"report-outages", "/reports/outages?from=2026-10-30", "svg.chart rect.unknown"},
+		{"report-outages-en", "/reports/outages?by=terminal&lang=en", "tbody tr"},
+		{"reversals", "/reversals", "form[action='/confirm/reversal-accept']"},
+		{"confirm-reversal", "/confirm/reversal-accept?terminal=shop-0001&number=1-000004", "form[action^='/do/']"},
 		{"fleet", "/fleet", "tbody tr:nth-child(100)"},
 		{"fleet-filtered", "/fleet?state=missing&sort=contact&lang=en", ".on .missing"},
 		{"terminal", "/terminal/shop-0000", "svg.chart rect.unknown"},

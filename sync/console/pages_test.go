@@ -57,8 +57,12 @@ func seeded(t *testing.T) *central.Central {
 	s.terminals()
 	s.blocks()
 	s.claims()
+	s.counters()
 	s.journal()
 	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.CountClaims(t.Context()); err != nil { // they were written past central
 		t.Fatal(err)
 	}
 	if _, err := c.Send(t.Context(), central.Message{Region: "bzh", French: "Livraison avancée à jeudi.", English: "Delivery moved to Thursday.", Operator: "anne"}); err != nil {
@@ -103,6 +107,17 @@ func (s seed) terminals() {
 			shop(i), state, map[string]string{"suspended": "card copied"}[state], ago(20*day), ago(20*day), contact, program, strings.Repeat("0", 64), unsent, faults, []string{"bzh", "idf", "naq"}[i%3],
 			map[bool]string{true: fmt.Sprintf("tabac-%03d", i/10)}[i%10 < 2], ago(-200*day))
 	}
+	for n, at := range []time.Duration{25, 11, 4} {
+		s.put("INSERT INTO snapshots(version, issued, note) VALUES(?, ?, '') ON CONFLICT(version) DO UPDATE SET issued = excluded.issued", n+1, ago(at*day))
+	}
+	for n, x := range []struct {
+		at      time.Duration
+		program string
+	}{{20 * day, "terminald 0.9.1"}, {11*day - 6*time.Hour, "terminald 0.9.1"}, {8 * day, "terminald 0.9.2"}, {3 * day, "terminald 0.9.2"}} {
+		s.put("INSERT INTO terminal_changes(terminal, at, program, snapshot) VALUES(?, ?, ?, ?)", shop(0), ago(x.at), x.program, []int{1, 2, 2, 3}[n])
+	}
+	s.put("UPDATE counters SET value = 3 WHERE name = 'snapshots'")
+	s.put("UPDATE terminals SET snapshot = 3")
 	s.put("UPDATE terminals SET skew_ms = NULL WHERE contact = ''")
 	s.put("UPDATE terminals SET faults = '[\"P2\"]', unsent = 3 WHERE name = ?", shop(0))
 	for _, o := range []struct {
@@ -121,7 +136,7 @@ func (s seed) blocks() {
 		game    string
 		tickets int64
 		scaled  int
-	}{{"bingo", 150_000, 0}, {"crossingo", 120_000, 0}, {"demo", 20_000, 1}} {
+	}{{"bingo", 150_000, 0}, {"crossingo", 120_000, 0}, {"demo", 20_000, 1}, {"noel", 50_000, 0}} {
 		sum := sha256.Sum256([]byte(b.game))
 		s.put(`INSERT INTO blocks(block_id, serial, sha256, size, game, name, emission, number, game_code, tickets, first_pack, last_pack, pack_size, price_minor, currency, scaled, min_reader, published)
 			VALUES(?, 1, ?, 1, ?, ?, '1', 1, ?, ?, 0, ?, 50, 200, 'EUR', ?, 1, ?)`, blockID(byte(i+1)), hex.EncodeToString(sum[:]), b.game, b.game, fmt.Sprintf("%05d", 400+i), b.tickets, b.tickets/50-1, b.scaled, ago(20*day))
@@ -141,6 +156,7 @@ func (s seed) blocks() {
 			s.put("INSERT INTO packs(block_id, pack, game_code, state, owner, epoch, changed, activated, settled) VALUES(?, ?, ?, ?, ?, 1, ?, ?, ?)", blockID(byte(i+1)), pack, fmt.Sprintf("%05d", 400+i), state, shop(pack%20), ago(day), activated, settled)
 		}
 	}
+	s.put("INSERT INTO emission_closings(game, emission, closed, claim_days, entered) VALUES('crossingo', '1', '2026-11-20', 30, ?1), ('noel', '1', '2026-11-25', 30, ?1)", ago(day))
 	s.put("INSERT INTO sales_ends(block_id, reason, operator, since) VALUES(?, 'the last top prize is paid', 'rule', ?)", blockID(2), ago(day))
 }
 
@@ -162,6 +178,35 @@ func (s seed) claims() {
 		s.put(`INSERT INTO claims(block_id, pack, ticket, round, claim, terminal, epoch, seq, tier, amount_minor, currency, operator, paid, received, entered)
 			VALUES(?, ?, ?, 0, ?, ?, 1, ?, ?, ?, 'EUR', 'lea', ?, ?, 'scan')`, blockID(b), pack, n/180*3+n%3, fmt.Sprintf("%032x", n+1), shop(pack%20), n+1, tier, amount, ago(time.Duration(15-n%15)*day), ago(time.Duration(15-n%15)*day))
 	}
+}
+
+// counters are what terminals tell of the codes that they looked at, one of which types too
+// many of them; a payment that a counter asks to take back, and one that was decided; and an
+// outage of another region.
+func (s seed) counters() {
+	for i := range 40 {
+		typed := 1
+		if i == 9 {
+			typed = 160
+		}
+		for _, x := range []struct {
+			reason  validate.Reason
+			entered validate.Entered
+			n       int
+		}{{validate.NotAWinner, validate.Scanned, 600}, {validate.Winner, validate.Scanned, 150}, {validate.AlreadyPaidHere, validate.Scanned, 3}, {validate.NotAWinner, validate.Typed, typed}} {
+			s.put("INSERT INTO looks(terminal, day, reason, entered, number) VALUES(?, '2026-11-27', ?, ?, ?)", shop(i), x.reason, x.entered, x.n)
+		}
+	}
+	for _, n := range []int{3, 6} {
+		b, pack, state, decided := byte(n%3+1), n/3%60, validate.ReversalRequested, ""
+		if n == 6 {
+			state, decided = validate.ReversalRefused, ago(time.Hour)
+		}
+		s.put(`INSERT INTO reversals(block_id, pack, ticket, round, terminal, reversal, claim, claim_epoch, claim_seq, epoch, seq, amount_minor, currency, reason, text, operator, manager, asked, received, state, answer, decided)
+			VALUES(?, ?, ?, 0, ?, ?, ?, 1, ?, 1, ?, 200, 'EUR', 'paid-by-mistake', 'double scan', 'lea', 'max', ?, ?, ?, '', ?)`,
+			blockID(b), pack, n/180*3+n%3, shop(pack%20), fmt.Sprintf("%032x", 900+n), fmt.Sprintf("%032x", n+1), n+1, 700+n, ago(2*time.Hour), ago(2*time.Hour), state, decided)
+	}
+	s.put("INSERT INTO outages(terminal, code, began, ended, cause) VALUES(?, ?, ?, ?, 'link')", shop(1), central.CodeSilent, ago(6*day), ago(6*day-30*time.Hour))
 }
 
 // journal has the closings of one terminal, and a ticket that two terminals paid.
@@ -264,6 +309,17 @@ func TestOrdersShowWhomTheyTouchBeforeTheyAct(t *testing.T) {
 		t.Errorf("conflict: %+v, %v", file, err)
 	}
 	do("conflict-reopen", "terminal=shop-0001&number=1-000077&note=new+slip")
+	holds(t, get(t, h, "/reversals", 200), "payé par erreur : double scan", "attend depuis", `action="/confirm/reversal-accept"`)
+	do("reversal-accept", "terminal=shop-0001&number=1-000004&reason=slip+seen", "payé par erreur : double scan", "demandée", "2\u00a0€", "en ligne seulement")
+	if list, err := c.Reversals(t.Context(), true); err != nil || len(list) != 2 || list[0].State != validate.ReversalAccepted && list[1].State != validate.ReversalAccepted {
+		t.Errorf("reversals: %+v, %v", list, err)
+	}
+	holds(t, get(t, h, "/reversals", 200), "Aucune demande n&#39;attend.")
+	holds(t, get(t, h, "/reversals?all=1", 200), "acceptée", "refusée")
+	again := formOf(t, get(t, h, "/confirm/reversal-refuse?terminal=shop-0001&number=1-000004&reason=late", 200))
+	if w := post(t, h, "/do/reversal-refuse", again); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "elle est déjà décidée (acceptée") {
+		t.Errorf("decided twice: %d: %.900s", w.Code, w.Body)
+	}
 	do("terminal-stop", "terminal=shop-0006&reason=float+missing", "région bzh")
 	if x, err := c.Terminal(t.Context(), "shop-0006"); err != nil || x.Stopped != "operator: float missing" {
 		t.Errorf("stopped: %q, %v", x.Stopped, err)
@@ -284,7 +340,7 @@ func testOrdersRefused(t *testing.T, c *central.Central, h http.Handler) {
 	if _, err := c.Deliver(t.Context(), "400", 201, 201, "shop-0002"); err != nil {
 		t.Fatal(err)
 	}
-	if w := post(t, h, "/do/pack-deliver", form); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), errChanged.Error()) {
+	if w := post(t, h, "/do/pack-deliver", form); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "regardez de nouveau") {
 		t.Errorf("a look that is out of date: %d: %.300s", w.Code, w.Body)
 	}
 	fresh := formOf(t, get(t, h, "/confirm/pack-deliver?code=400&packs=201&to=shop-0001", 200))
@@ -304,14 +360,14 @@ func testOrdersRefused(t *testing.T, c *central.Central, h http.Handler) {
 	}
 	viewer := desk(t, Options{Central: c}, central.RoleViewer)
 	get(t, viewer, "/confirm/pack-deliver?code=400&packs=200&to=shop-0001", http.StatusForbidden)
-	for _, path := range []string{"/packs", "/messages", "/policies", "/conflict/shop-0001/1-000077"} {
+	for _, path := range []string{"/packs", "/messages", "/reversals", "/policies", "/conflict/shop-0001/1-000077"} {
 		if page := get(t, viewer, path, 200); strings.Contains(page, `action="/confirm/`) {
 			t.Errorf("%s offers acts to who may not act", path)
 		}
 	}
 	for path, code := range map[string]int{"/confirm/pack-deliver?code=400&packs=9-1&to=shop-0001": 400, "/confirm/pack-activate?code=999&packs=1": 400, "/confirm/pack-stolen?code=400&packs=1-2&tickets=4": 400, "/confirm/pack-activate?code=400&packs=1&tickets=4": 400, "/confirm/pack-deliver?code=400&packs=200": 400, "/confirm/pack-deliver?code=400&packs=200&to=nobody": 404,
 		"/confirm/message-send?to=region&fr=a&en=b": 400, "/confirm/message-send?to=terminal&fr=a&en=b": 400, "/confirm/conflict-settle?terminal=shop-0001&number=1-000077&liable=shop": 400,
-		"/confirm/policy-publish?signed=x": 400, "/confirm/terminal-stop?terminal=shop-0001": 400, "/confirm/sales-end?block=00&reason=x": 400, "/confirm/block-suspend?block=b1000000000000000000000000000001": 400, "/confirm/policy-withdraw?version=x": 404} {
+		"/confirm/policy-publish?signed=x": 400, "/confirm/reversal-refuse?terminal=shop-0001&number=1-000004": 400, "/confirm/reversal-accept?terminal=shop-0001&number=1-999999": 404, "/confirm/terminal-stop?terminal=shop-0001": 400, "/confirm/sales-end?block=00&reason=x": 400, "/confirm/block-suspend?block=b1000000000000000000000000000001": 400, "/confirm/policy-withdraw?version=x": 404} {
 		if page := get(t, h, path, code); strings.Contains(page, `action="/do/`) {
 			t.Errorf("%s can be done", path)
 		}
@@ -372,7 +428,7 @@ func TestPublicPrizesNeedNoSessionAndNameNobody(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 || w.Header().Get("Cache-Control") != "public, max-age=60" {
 		t.Fatalf("%d %v %v: %.200s", w.Code, w.Header(), err, w.Body)
 	}
-	if len(got.Prizes) != 10 || got.Prizes[0] != (publicPrize{"bingo", "1", 10_000_00, "EUR", 1, 1, 0}) || got.Prizes[5].Left != 0 {
+	if len(got.Prizes) != 15 || got.Prizes[0] != (publicPrize{"bingo", "1", 10_000_00, "EUR", 1, 1, 0}) || got.Prizes[5].Left != 0 {
 		t.Errorf("%+v", got.Prizes)
 	}
 	page := get(t, h, "/public/prizes?lang=en", 200)

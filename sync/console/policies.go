@@ -84,6 +84,15 @@ type policiesView struct {
 	Draft policy.Policy
 }
 
+// Slips are the choices of slips of checks; that of the draft is the changed one.
+func (v policiesView) Slips() []limitLine {
+	var list []limitLine
+	for _, r := range []policy.ResultSlips{"", policy.SlipsCentre, policy.SlipsAsked, policy.SlipsEach} {
+		list = append(list, limitLine{Key: string(r), Title: v.slips(policy.Policy{ResultSlips: r}), Changed: v.Draft.ResultSlips == r})
+	}
+	return list
+}
+
 // inForce is the policy that holds at the page's time; none is the zero Policy.
 func (c *console) inForce(ctx context.Context, s sheet) (policy.Policy, error) {
 	set, err := report.Policies(ctx, c.db)
@@ -159,12 +168,26 @@ func (s sheet) otherLines(now, next policy.Policy) []limitLine {
 	add("risque supporté par", "risk borne by", func(p policy.Policy) string { return orDash(p.BookedRiskParty) })
 	add("commission sur ventes", "commission on sales", func(p policy.Policy) string { return rate(p.CommissionSale) })
 	add("commission sur lots", "commission on prizes", func(p policy.Policy) string { return rate(p.CommissionPaid) })
+	add("bons de contrôle", "slips of checks", s.slips)
 	return list
+}
+
+// slips words for which checks a policy has a slip printed.
+func (s sheet) slips(p policy.Policy) string {
+	switch p.ResultSlips {
+	case policy.SlipsEach:
+		return s.T("à chaque contrôle", "with every check")
+	case policy.SlipsAsked:
+		return s.T("sur demande, tout ticket", "when asked for, any ticket")
+	case policy.SlipsCentre:
+		return s.T("sur demande, tickets pour le centre", "when asked for, tickets for the centre")
+	}
+	return s.T("selon le terminal", "as the terminal is set")
 }
 
 // draftKeys are the fields of the editor.
 func draftKeys() []string {
-	keys := []string{"version", "valid_from", "valid_to", "currency", "claim_days", "booked_risk_party", "commission_sale", "commission_paid"}
+	keys := []string{"version", "valid_from", "valid_to", "currency", "claim_days", "booked_risk_party", "commission_sale", "commission_paid", "result_slips"}
 	for _, l := range limits() {
 		keys = append(keys, l.Key)
 	}
@@ -200,6 +223,7 @@ func parseDraft(v url.Values) (policy.Policy, error) {
 	p.Version, p.Currency, p.BookedRiskParty = strings.TrimSpace(v.Get("version")), strings.TrimSpace(v.Get("currency")), strings.TrimSpace(v.Get("booked_risk_party"))
 	p.ValidFrom, p.ValidTo = date("valid_from"), date("valid_to")
 	p.ClaimDays, p.CommissionSale, p.CommissionPaid = int(number("claim_days")), int(number("commission_sale")), int(number("commission_paid"))
+	p.ResultSlips = policy.ResultSlips(v.Get("result_slips"))
 	for _, l := range limits() {
 		*l.value(&p) = number(l.Key)
 	}
@@ -207,7 +231,7 @@ func parseDraft(v url.Values) (policy.Policy, error) {
 		errs = append(errs, p.ValidateSigned())
 	}
 	if err := errors.Join(errs...); err != nil {
-		return p, fmt.Errorf("%w: %w", report.ErrFilter, err)
+		return p, report.Wrongf("ce projet ne vaut pas : %v", "this draft does not count: %v", err)
 	}
 	return p, nil
 }
@@ -226,6 +250,9 @@ func draftFile(p policy.Policy) string {
 	fmt.Fprintf(&b, "booked_risk_party = %s\n", strconv.QuoteToGraphic(p.BookedRiskParty))
 	if p.CommissionSale != 0 || p.CommissionPaid != 0 { // without them an older terminal reads it too
 		fmt.Fprintf(&b, "commission_sale = %d\ncommission_paid = %d\n", p.CommissionSale, p.CommissionPaid)
+	}
+	if p.ResultSlips != "" {
+		fmt.Fprintf(&b, "result_slips = %q\n", string(p.ResultSlips))
 	}
 	return b.String()
 }
@@ -339,11 +366,11 @@ func (c *console) giveDraft(w http.ResponseWriter, r *http.Request) {
 func (c *console) lookAtSigned(ctx context.Context, s sheet, v url.Values) (touched, error) {
 	text, _, ok := strings.Cut(signedText(v), "\n\n")
 	if !ok {
-		return touched{}, fmt.Errorf("%w: %s", report.ErrFilter, s.T("ce n'est pas une politique signée", "this is no signed policy"))
+		return touched{}, report.Wrongf("ce n'est pas une politique signée", "this is no signed policy")
 	}
 	next, err := policy.Parse(text + "\n")
 	if err != nil {
-		return touched{}, fmt.Errorf("%w: %w", report.ErrFilter, err)
+		return touched{}, report.Wrongf("cette politique ne vaut pas : %v", "this policy does not count: %v", err)
 	}
 	now, err := c.inForce(ctx, s)
 	if err != nil {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
-	"strings"
 	"time"
 
 	"grattoir/sync/central"
@@ -34,6 +32,9 @@ func (c *console) sheet(r *http.Request, title report.Text) sheet {
 	}
 	return s
 }
+
+// Language is the reader's, for texts that have both.
+func (s sheet) Language() money.Language { return s.lang }
 
 // T chooses between the languages of the house.
 func (s sheet) T(fr, en string) string { return report.Text{FR: fr, EN: en}.In(s.lang) }
@@ -119,28 +120,24 @@ func stateWords() map[string]report.Text {
 	return map[string]report.Text{
 		"printed": {FR: "imprimé", EN: "printed"}, "delivered": {FR: "livré", EN: "delivered"}, "active": {FR: "en vente", EN: "on sale"}, "settled": {FR: "réglé", EN: "settled"},
 		"returned": {FR: "revenu", EN: "returned"}, "stolen": {FR: "volé", EN: "stolen"}, "none": {FR: "d'aucun bloc publié", EN: "of no published block"},
+		"deliver": {FR: "livrer", EN: "deliver"}, "activate": {FR: "mettre en vente", EN: "activate"}, "settle": {FR: "régler", EN: "settle"}, "move": {FR: "donner à un autre", EN: "move"}, "return": {FR: "reprendre", EN: "return"},
+		"recover": {FR: "lever la déclaration de vol", EN: "recover"}, "inquire": {FR: "ouvrir l'examen", EN: "inquire"}, "reopen": {FR: "rouvrir", EN: "reopen"}, "enrolled": {FR: "inscrit", EN: "enrolled"},
+		"reversal-requested": {FR: "demandée", EN: "asked for"}, "reversal-accepted": {FR: "acceptée", EN: "accepted"}, "reversal-refused": {FR: "refusée", EN: "refused"},
 		"open": {FR: "ouvert", EN: "open"}, "inquiry": {FR: "en examen", EN: "under inquiry"}, "conflict-settled": {FR: "réglé", EN: "settled"},
 		"shop": {FR: "le point de vente", EN: "the shop"}, "lottery": {FR: "la loterie", EN: "the lottery"}, "printer": {FR: "l'imprimeur", EN: "the printer"}, "nobody": {FR: "personne", EN: "nobody"},
 	}
 }
 
-// onlyKeys refuses an address with a key that its page does not know, or one given twice:
-// it would show other numbers than the reader believes to see.
+// onlyKeys reads an address of which only these keys are known, each once.
 func onlyKeys(raw string, known ...string) (url.Values, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the address: %w", report.ErrFilter, err)
+		return nil, report.Wrongf("l'adresse : %v", "the address: %v", err)
 	}
-	for key, list := range values {
-		if !slices.Contains(known, key) && key != "lang" && key != "done" {
-			return nil, fmt.Errorf("%w: %.40q is no filter: there are %s", report.ErrFilter, key, strings.Join(known, ", "))
-		}
-		if len(list) != 1 {
-			return nil, fmt.Errorf("%w: %.40q is given %d times", report.ErrFilter, key, len(list))
-		}
-		values.Set(key, strings.TrimSpace(list[0]))
+	if len(values["by"]) > 1 {
+		return nil, report.Wrongf("%.40q est donné %d fois", "%.40q is given %d times", "by", len(values["by"]))
 	}
-	return values, nil
+	return values, check(values, known)
 }
 
 // statusOf is the HTTP status of what central or a report answered.
@@ -152,15 +149,6 @@ func statusOf(err error) int {
 		return http.StatusConflict
 	}
 	return status(err)
-}
-
-// told gives the reader's words for an error of central or of a report.
-func (c *console) told(r *http.Request, err error) string {
-	switch statusOf(err) {
-	case http.StatusNotFound, http.StatusConflict:
-		return err.Error()
-	}
-	return c.explain(r, err)
 }
 
 // Sum writes what a closing sums up.

@@ -46,7 +46,7 @@ func (c *console) lookAtTerminal(reason bool) func(context.Context, sheet, url.V
 
 func needReason(s sheet, v url.Values) error {
 	if strings.TrimSpace(v.Get("reason")) == "" {
-		return fmt.Errorf("%w: %s", report.ErrFilter, s.T("dites pourquoi : le motif est gardé", "say why: the reason is kept"))
+		return report.Wrongf("dites pourquoi : le motif est gardé", "say why: the reason is kept")
 	}
 	return nil
 }

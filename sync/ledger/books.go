@@ -77,7 +77,7 @@ func newPeriod() *period {
 func (b *books) add(e Entry) error {
 	b.begin(e)
 	switch e.Kind {
-	case KindClaim, KindCarriedClaim, KindReversal, KindReversalAnswer, KindReprint:
+	case KindClaim, KindCarriedClaim, KindReversal, KindReversalAnswer, KindReprint, KindMisprint:
 		b.time = e.Time
 	}
 	switch e.Kind {
@@ -106,6 +106,8 @@ func (b *books) add(e Entry) error {
 			}
 			return nil
 		})
+	case KindMisprint:
+		return b.addMisprint(e)
 	case KindShiftOpen:
 		return b.addShift(e)
 	case KindBlocks:
@@ -302,7 +304,7 @@ func (b *books) facts(kind validate.ClosingKind) (validate.ClosingFacts, error) 
 		f.Currency, f.Float, f.Cash = b.shift.Currency, b.shift.FloatMinor, b.shift.FloatMinor
 		for _, t := range s.totals {
 			if t.Currency == f.Currency {
-				f.Cash += t.Reversed.Money - t.Paid.Money
+				f.Cash += t.Reversed.Money - t.Paid.Money - t.Refunded.Money
 			}
 		}
 	}
@@ -360,7 +362,7 @@ func (p *period) named(name func(validate.BlockID) (NamedBlock, bool)) (sums, er
 		row := *g
 		row.Game, row.Demonstration = n.Game, n.Demonstration
 		one := sums{reprints: g.Reprints, autoCopies: g.AutoCopies, games: []validate.GameTotals{row},
-			totals: []validate.Totals{{Currency: k.currency, Paid: g.Paid, Requested: g.Requested, Reversed: g.Reversed}}}
+			totals: []validate.Totals{{Currency: k.currency, Paid: g.Paid, Requested: g.Requested, Reversed: g.Reversed, Refunded: g.Refunded, Exchanged: g.Exchanged}}}
 		var err error
 		if s, err = s.with(one); err != nil {
 			return s, err
@@ -416,7 +418,8 @@ func compareBools(x, y bool) int {
 }
 
 func addTotals(t *validate.Totals, o validate.Totals) error {
-	errs := []error{addSum(&t.Paid, o.Paid), addSum(&t.Requested, o.Requested), addSum(&t.Reversed, o.Reversed)}
+	t.Exchanged += o.Exchanged
+	errs := []error{addSum(&t.Paid, o.Paid), addSum(&t.Requested, o.Requested), addSum(&t.Reversed, o.Reversed), addSum(&t.Refunded, o.Refunded)}
 	for i := range t.Sizes {
 		errs = append(errs, addSum(&t.Sizes[i], o.Sizes[i]))
 	}
@@ -426,10 +429,11 @@ func addTotals(t *validate.Totals, o validate.Totals) error {
 func addGame(g *validate.GameTotals, o validate.GameTotals) error {
 	g.Reprints += o.Reprints
 	g.AutoCopies += o.AutoCopies
+	g.Exchanged += o.Exchanged
 	for i := range g.Sizes {
 		g.Sizes[i] += o.Sizes[i]
 	}
-	return errors.Join(addSum(&g.Paid, o.Paid), addSum(&g.Requested, o.Requested), addSum(&g.Reversed, o.Reversed))
+	return errors.Join(addSum(&g.Paid, o.Paid), addSum(&g.Requested, o.Requested), addSum(&g.Reversed, o.Reversed), addSum(&g.Refunded, o.Refunded))
 }
 
 func addSum(s *validate.Sum, o validate.Sum) (err error) {

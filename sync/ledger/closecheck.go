@@ -57,6 +57,8 @@ func (k *closeChecker) entry(ctx context.Context, e Entry) error {
 		_, err = e.MessageRead()
 	case KindAttempt:
 		_, err = e.Attempt()
+	case KindMisprint:
+		_, err = e.Misprint()
 	}
 	if err != nil {
 		return err

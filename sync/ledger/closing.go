@@ -173,7 +173,6 @@ func (w *writing) nameBlocks(ctx context.Context, b *books) error {
 func (l *Ledger) names(ctx context.Context, q querier, b *books) ([]NamedBlock, error) {
 	var list []NamedBlock
 	for _, id := range b.unnamed() {
-		n := NamedBlock{Block: id}
 		var slip []byte
 		err := q.QueryRowContext(ctx, "SELECT p.slip FROM claims c JOIN prints p ON p.epoch = c.epoch AND p.seq = c.seq WHERE c.block = ? LIMIT 1", id[:]).Scan(&slip)
 		if err != nil {
@@ -183,14 +182,18 @@ func (l *Ledger) names(ctx context.Context, q querier, b *books) ([]NamedBlock, 
 		if err := json.Unmarshal(slip, &facts); err != nil {
 			return nil, fmt.Errorf("%w: block %v: %w", ErrDamaged, id, err)
 		}
-		n.Game, n.GameCode, n.Emission = short(facts.Game, 40), short(facts.GameCode, 16), short(facts.Emission, 16)
-		n.Number, n.Demonstration = facts.BlockNumber, facts.Demonstration
-		if n.Game == "" || n.Game == validate.OtherGames {
-			n.Game = "?"
-		}
-		list = append(list, n)
+		list = append(list, namedBlock(id, facts))
 	}
 	return list, nil
+}
+
+// namedBlock is what a slip calls a block, as entries have it.
+func namedBlock(id validate.BlockID, facts validate.SlipFacts) NamedBlock {
+	n := NamedBlock{Block: id, Game: short(facts.Game, 40), GameCode: short(facts.GameCode, 16), Emission: short(facts.Emission, 16), Number: facts.BlockNumber, Demonstration: facts.Demonstration}
+	if n.Game == "" || n.Game == validate.OtherGames {
+		n.Game = "?"
+	}
+	return n
 }
 
 // short makes a text fit so many bytes, without what does not print.

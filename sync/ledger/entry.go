@@ -39,6 +39,7 @@ const (
 	KindPackSettled    Kind = "pack-settled"    // central has settled packs of this terminal, PackSettledBody
 	KindMessageRead    Kind = "message-read"    // somebody has read a message of central's, MessageReadBody
 	KindAttempt        Kind = "attempt"         // somebody presented a stolen ticket, or tried many secrets of one, AttemptBody
+	KindMisprint       Kind = "misprint"        // a misprinted ticket was refunded or exchanged, MisprintBody
 	KindCarriedClaim   Kind = "carried-claim"   // a payment that central never got in an earlier epoch, CarriedBody
 	KindCarriedLine    Kind = "carried-line"    // another such entry, kept and counted for nothing, CarriedBody
 )

@@ -52,8 +52,8 @@ func (l *Ledger) beginCopy(ctx context.Context, n validate.EntryNumber, body Rep
 	return r, nil
 }
 
-// History gives the newest acts of the counter, newest first: claims, reversals, reprints
-// and closings. It comes from the ledger alone, so it is the same after a restart.
+// History gives the newest acts of the counter, newest first: claims, reversals, reprints,
+// misprints that were taken in and closings. It comes from the ledger alone, so it is the same after a restart.
 func (l *Ledger) History(ctx context.Context, n int) ([]validate.Transaction, error) {
 	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -61,7 +61,7 @@ func (l *Ledger) History(ctx context.Context, n int) ([]validate.Transaction, er
 	}
 	defer func() { _ = tx.Rollback() }()
 	var entries []Entry
-	err = eachEntry(ctx, tx, "WHERE kind IN ('claim', 'carried-claim', 'reversal', 'reprint', 'closing') ORDER BY epoch DESC, seq DESC LIMIT ?", []any{n}, func(e Entry) error {
+	err = eachEntry(ctx, tx, "WHERE kind IN ('claim', 'carried-claim', 'reversal', 'reprint', 'misprint', 'closing') ORDER BY epoch DESC, seq DESC LIMIT ?", []any{n}, func(e Entry) error {
 		entries = append(entries, e)
 		return nil
 	})
@@ -97,6 +97,10 @@ func (l *Ledger) transaction(ctx context.Context, q querier, e Entry) (validate.
 	case KindReprint:
 		b, err := e.Reprint()
 		t.Reprint = &validate.Reprint{Number: b.Number, Copy: b.Copy, Auto: b.Kind == ReprintAuto, Operator: b.Operator, Why: b.Why, Entry: t.Entry, At: t.At}
+		return t, err
+	case KindMisprint:
+		m, err := misprintOf(e)
+		t.Misprint = &m
 		return t, err
 	}
 	c, err := closingOf(e)

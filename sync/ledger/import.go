@@ -152,6 +152,8 @@ func (in *intake) beside(e Entry, slip []byte) error {
 		return in.release(e)
 	case KindAttempt:
 		return in.attempt(e)
+	case KindMisprint:
+		return in.misprint(e)
 	case KindShiftOpen, KindTraining, KindBlocks, KindArchive, KindAuditHeads, KindPackActivated, KindPackSettled, KindMessageRead, KindCarriedLine, KindBookedRisk:
 		return nil // read from the chain, where verify looks at them
 	}

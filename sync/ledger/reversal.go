@@ -153,6 +153,15 @@ func (l *Ledger) Reversal(ctx context.Context, claim validate.EntryNumber) (vali
 	return reversalWhere(ctx, l.read, "r.claim_epoch = ? AND r.claim_seq = ?", claim.Epoch, claim.Seq)
 }
 
+// ReversalOf is Reversal, with nil for none.
+func (l *Ledger) ReversalOf(ctx context.Context, claim validate.EntryNumber) (*validate.Reversal, error) {
+	r, err := l.Reversal(ctx, claim)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	return &r, err
+}
+
 func reversalWhere(ctx context.Context, q querier, where string, args ...any) (validate.Reversal, error) {
 	var r validate.Reversal
 	var line []byte

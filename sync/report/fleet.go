@@ -196,6 +196,12 @@ type fleetReading struct {
 	open      map[string]int64 // conflicts, read once
 }
 
+// Check is ErrFilter for a query that Fleet would refuse.
+func (q FleetQuery) Check() error {
+	_, err := q.prepare(time.Time{})
+	return err
+}
+
 func (q FleetQuery) prepare(now time.Time) (fleetReading, error) {
 	// Stored times have milliseconds; with a finer clock, and only then, a contact could be
 	// on the other side of a limit here than it is for stateAt.
@@ -212,13 +218,13 @@ func (q FleetQuery) prepare(now time.Time) (fleetReading, error) {
 	}
 	switch {
 	case q.State != "" && !slices.Contains(keys, q.State):
-		return f, fmt.Errorf("%w: state %.40q: want one of %s", ErrFilter, q.State, strings.Join(keys, ", "))
+		return f, Wrongf("état %.40q : il y a %s", "state %.40q: want one of %s", q.State, strings.Join(keys, ", "))
 	case q.Trouble != "" && !slices.Contains(Troubles(), q.Trouble):
-		return f, fmt.Errorf("%w: trouble %.40q: want one of %s", ErrFilter, q.Trouble, strings.Join(Troubles(), ", "))
+		return f, Wrongf("difficulté %.40q : il y a %s", "trouble %.40q: want one of %s", q.Trouble, strings.Join(Troubles(), ", "))
 	case !slices.Contains(FleetSorts(), f.Sort):
-		return f, fmt.Errorf("%w: sort %.40q: want one of %s", ErrFilter, q.Sort, strings.Join(FleetSorts(), ", "))
+		return f, Wrongf("ordre %.40q : il y a %s", "sort %.40q: want one of %s", q.Sort, strings.Join(FleetSorts(), ", "))
 	case f.Limit < 1 || f.Limit > maxFleetPage:
-		return f, fmt.Errorf("%w: %d rows: want 1 to %d", ErrFilter, q.Limit, maxFleetPage)
+		return f, Wrongf("%d lignes : il faut 1 à %d", "%d rows: want 1 to %d", q.Limit, maxFleetPage)
 	}
 	return f, nil
 }
@@ -341,7 +347,7 @@ func (f fleetReading) behind(c *conditions) error {
 		key, ok = n, ok && err == nil
 	}
 	if !ok || name == "" {
-		return fmt.Errorf("%w: %.80q is no end of a page: begin at the first page", ErrFilter, f.After)
+		return Wrongf("%.80q n'est pas la fin d'une page : reprenez à la première page", "%.80q is no end of a page: begin at the first page", f.After)
 	}
 	than := ">"
 	if f.Down {

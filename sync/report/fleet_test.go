@@ -335,6 +335,7 @@ func (f *madeFleet) fill(t *testing.T, s *store) {
 	f.rowsOfClaims(b)
 	f.rowsOfLooks(b)
 	b.into(s.db)
+	s.count()
 }
 
 // bulk gathers rows and writes them in one transaction.

@@ -2,15 +2,19 @@ package report
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
+	"database/sql"
 	"encoding/hex"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // goldenCheats are the terminals of the golden fleet that cheat, one a signal.
@@ -66,6 +70,10 @@ func TestGoldenFleetReportsTheSameOnBothDatabases(t *testing.T) {
 				}
 			}
 			checkDigests(t, digests.String())
+			if name == "sqlite" {
+				t.Run("streams", func(t *testing.T) { testStreamsAndPages(t, s) })
+				t.Run("sums", func(t *testing.T) { testSumsTellWhatTheClaimsDo(t, s) })
+			}
 		})
 	}
 }
@@ -307,4 +315,78 @@ func (f *madeFleet) inventoryBalances(t *testing.T, s *store) {
 	if i := slices.IndexFunc(r.Rows, func(row []Value) bool { return !cell(t, r, row, "terminal").Known }); i < 0 {
 		t.Error("nothing is at the printer's")
 	}
+}
+
+// testSumsTellWhatTheClaimsDo: whatever the rows are about and whichever are chosen, the
+// payouts out of the kept sums are those that the claims themselves add up to. In Madrid,
+// where a day begins when it does in Paris, they are read from the claims.
+func testSumsTellWhatTheClaimsDo(t *testing.T, s *store) {
+	s.exec("UPDATE claims SET paid = 'no time' WHERE terminal = 't-0033' AND amount_minor = 200")
+	s.exec("UPDATE claims SET paid = '2026-10-20T99:99' WHERE terminal = 't-0034' AND amount_minor = 200")
+	madrid, err := time.LoadLocation("Europe/Madrid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources := map[string]bool{}
+	some := []Filter{{}, {From: Day{2026, 10, 3}}, {Region: "bzh"}, {From: Day{2026, 9, 20}, To: Day{2026, 11, 2}}, {Game: "bingo"}, {Shop: "tabac-003", To: Day{2026, 11, 2}}, {Terminal: "t-0033"}}
+	for i, by := range []string{"day", "game", "block", "shop", "terminal", "day,game", "day,shop", "day,game,terminal", "game,shop", "block,terminal", "day,game,block,shop,terminal"} {
+		for _, f := range []Filter{some[i%3], some[3+i%4]} {
+			f.By, f.Zone = by, Paris()
+			g := gathering{filter: f}
+			if !f.From.IsZero() || !f.To.IsZero() {
+				g.from = "some"
+			}
+			sources[g.source()] = true
+			kept := make1(t, s, "payouts", f)
+			f.Zone = madrid
+			counted := make1(t, s, "payouts", f)
+			if g.timeless() { // then no zone is asked for, and the claims are not read
+				counted = s.fromClaims(t, f)
+			}
+			if !reflect.DeepEqual(kept.Rows, counted.Rows) || !reflect.DeepEqual(kept.Totals, counted.Totals) || len(kept.Rows) == 0 {
+				t.Errorf("by %s, %+v: %d rows from the sums, %d from the claims, or others", by, f.set(), len(kept.Rows), len(counted.Rows))
+			}
+		}
+	}
+	if len(sources) != 5 {
+		t.Errorf("read from %v", sources)
+	}
+	for _, f := range []Filter{{}, {From: Day{2026, 9, 20}, To: Day{2026, 11, 2}}, {From: Day{2026, 10, 5}, To: Day{2026, 10, 9}}} {
+		f.By = "terminal"
+		kept := make1(t, s, "settlement", f)
+		f.Zone = madrid
+		counted := make1(t, s, "settlement", f)
+		paid := kept.column("paid")
+		if !reflect.DeepEqual(kept.Totals[0][paid], counted.Totals[0][paid]) {
+			t.Errorf("%+v: paid %+v in Paris, %+v in Madrid", f.set(), kept.Totals[0][paid], counted.Totals[0][paid])
+		}
+	}
+}
+
+// fromClaims makes the payouts out of the claims alone.
+func (s *store) fromClaims(t *testing.T, f Filter) Report {
+	t.Helper()
+	a, _ := KindOf("payouts")
+	a.read = func(r *Report, ctx context.Context, tx *sql.Tx) error {
+		g := gathering{filter: r.Filter.payoutsBy(), extra: map[payoutKey]*payout{}}
+		var err error
+		if g.blocks, err = readBlocks(ctx, tx); err != nil {
+			return err
+		}
+		if g.places, err = readPlaces(ctx, tx); err != nil {
+			return err
+		}
+		for _, step := range []func(context.Context, *sql.Tx) error{g.readConflicts, g.readClaims, g.readReversed} {
+			if err := step(ctx, tx); err != nil {
+				return err
+			}
+		}
+		if err := g.flush(r, nil); err != nil {
+			return err
+		}
+		r.addTotals("claims", "amount", "reversed", "reversed_amount", "conflicts", "conflict_amount")
+		return nil
+	}
+	r, err := a.make(t.Context(), s.read, f, fleetNow)
+	return must(t, r, err)
 }

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"grattoir/sync/wire"
@@ -130,6 +132,8 @@ type refusalKey struct{ saidBy, day, shop, terminal, outcome, reason string }
 
 type refusalCount struct{ scanned, typed int64 }
 
+// readRefusals takes what terminals told from the database in the order of the rows, and
+// what central denied, which is little, after it.
 func (r *Report) readRefusals(ctx context.Context, tx *sql.Tx) error {
 	places, err := readPlaces(ctx, tx)
 	if err != nil {
@@ -137,79 +141,146 @@ func (r *Report) readRefusals(ctx context.Context, tx *sql.Tx) error {
 	}
 	f := r.Filter.refusalsBy()
 	counts := map[refusalKey]refusalCount{}
-	count := func(k refusalKey, typed bool, n int64) error {
-		if k.shop = cmp.Or(places[k.terminal].shop, k.terminal); !f.by("shop") && !f.by("terminal") {
-			k.shop = ""
-		}
-		if !f.by("terminal") {
-			k.terminal = ""
-		}
-		if !f.by("day") {
-			k.day = ""
-		}
-		if !f.by("reason") {
-			k.outcome, k.reason = "", ""
-		}
+	if err := r.readDenied(ctx, tx, func(k refusalKey, n int64) {
+		k = f.refusal(k, places)
 		c := counts[k]
-		if typed {
-			c.typed += n
-		} else {
-			c.scanned += n
-		}
-		if counts[k] = c; len(counts) > MaxRows {
-			return fmt.Errorf("%w: more than %d rows: choose fewer days or a shop", ErrTooLarge, MaxRows)
-		}
-		return nil
-	}
-	if err := r.readLooks(ctx, tx, count); err != nil {
+		counts[k] = refusalCount{c.scanned + n, c.typed}
+	}); err != nil {
 		return err
 	}
-	if err := r.readDenied(ctx, tx, count); err != nil {
-		return err
-	}
-	for _, k := range sortedKeys(counts, func(a, b refusalKey) int {
-		return cmp.Or(-cmp.Compare(a.saidBy, b.saidBy), -cmp.Compare(a.day, b.day), cmp.Compare(a.shop, b.shop), cmp.Compare(a.terminal, b.terminal), cmp.Compare(a.reason, b.reason))
-	}) {
-		c := counts[k]
-		row := []Value{textValue(k.saidBy)}
-		if f.by("day") {
-			row = append(row, Value{Kind: KindDay, Known: k.day != "", Text: k.day})
+	if r.page > 0 { // the totals first: of the rows no more are read than are shown
+		for k, c := range counts {
+			r.tally(f.refusalRow(k, c))
 		}
-		if f.by("shop") || f.by("terminal") {
-			row = append(row, textValue(k.shop))
-		}
-		if f.by("terminal") {
-			row = append(row, textValue(k.terminal))
-		}
-		if f.by("reason") {
-			row = append(row, textValue(k.outcome), textValue(k.reason))
-		}
-		if err := r.add(append(row, intValue(c.scanned), intValue(c.typed), intValue(c.scanned+c.typed))...); err != nil {
+		err := r.readLooks(ctx, tx, Filter{By: "reason"}, nil, func(k refusalKey, c refusalCount) error {
+			r.tally(f.refusalRow(k, c))
+			return nil
+		})
+		if err != nil {
 			return err
 		}
+		r.totalled = true
+	}
+	err = r.readShops(ctx, tx, f, func(shops []string) error {
+		return r.readLooks(ctx, tx, f, shops, func(k refusalKey, c refusalCount) error { return r.add(f.refusalRow(k, c)...) })
+	})
+	for _, k := range sortedKeys(counts, func(a, b refusalKey) int {
+		return cmp.Or(-cmp.Compare(a.day, b.day), cmp.Compare(a.shop, b.shop), cmp.Compare(a.terminal, b.terminal), cmp.Compare(a.reason, b.reason))
+	}) {
+		if err == nil {
+			err = r.add(f.refusalRow(k, counts[k])...)
+		}
+	}
+	if r.cut = errors.Is(err, errEnough); err != nil && !r.cut {
+		return err
 	}
 	r.addTotals("scanned", "typed", "all")
 	return nil
 }
 
-func (r *Report) readLooks(ctx context.Context, tx *sql.Tx, count func(refusalKey, bool, int64) error) error {
+// shopsAtOnce are read in one statement where the rows are told apart by them.
+const shopsAtOnce = 500
+
+// readShops calls read for the first and the last of some shops after others; with nil where
+// all come in one go, because rows begin with something else.
+func (r *Report) readShops(ctx context.Context, tx *sql.Tx, f Filter, read func(ends []string) error) error {
+	if f.by("day") || !f.by("shop") && !f.by("terminal") {
+		return read(nil)
+	}
+	var shops []string
 	var c conditions
-	c.ofTerminals(r.Filter, "terminal")
-	if !r.Filter.From.IsZero() {
-		c.and("day >= $%d", r.Filter.From.String())
+	c.ofTerminals(f, "name")
+	err := each(ctx, tx, "SELECT DISTINCT CASE WHEN shop = '' THEN name ELSE shop END FROM terminals"+c.where()+" ORDER BY 1", c.args, func(rows *sql.Rows) error {
+		shops = append(shops, "")
+		return rows.Scan(&shops[len(shops)-1])
+	})
+	if err != nil {
+		return fmt.Errorf("shops: %w", err)
 	}
-	if !r.Filter.To.IsZero() {
-		c.and("day <= $%d", r.Filter.To.String())
-	}
-	err := each(ctx, tx, "SELECT terminal, day, reason, entered, number FROM looks"+c.where(), c.args, func(rows *sql.Rows) error {
-		k := refusalKey{saidBy: "terminal"}
-		var entered validate.Entered
-		var n int64
-		if err := rows.Scan(&k.terminal, &k.day, &k.reason, &entered, &n); err != nil {
+	for some := range slices.Chunk(shops, shopsAtOnce) {
+		if err := read([]string{some[0], some[len(some)-1]}); err != nil {
 			return err
 		}
-		k.outcome = string(validate.Reason(k.reason).Outcome())
-		return count(k, entered == validate.Typed, n)
+	}
+	return nil
+}
+
+// refusal leaves of a key what the rows are told apart by.
+func (f Filter) refusal(k refusalKey, places map[string]place) refusalKey {
+	if k.shop = cmp.Or(places[k.terminal].shop, k.terminal); !f.by("shop") && !f.by("terminal") {
+		k.shop = ""
+	}
+	if !f.by("terminal") {
+		k.terminal = ""
+	}
+	if !f.by("day") {
+		k.day = ""
+	}
+	if !f.by("reason") {
+		k.outcome, k.reason = "", ""
+	}
+	return k
+}
+
+func (f Filter) refusalRow(k refusalKey, c refusalCount) []Value {
+	row := []Value{textValue(k.saidBy)}
+	if f.by("day") {
+		row = append(row, Value{Kind: KindDay, Known: k.day != "", Text: k.day})
+	}
+	if f.by("shop") || f.by("terminal") {
+		row = append(row, textValue(k.shop))
+	}
+	if f.by("terminal") {
+		row = append(row, textValue(k.terminal))
+	}
+	if f.by("reason") {
+		row = append(row, textValue(k.outcome), textValue(k.reason))
+	}
+	return append(row, intValue(c.scanned), intValue(c.typed), intValue(c.scanned+c.typed))
+}
+
+// readLooks reads what terminals told, added up by the words of by, in the order of the rows.
+func (r *Report) readLooks(ctx context.Context, tx *sql.Tx, by Filter, shops []string, use func(refusalKey, refusalCount) error) error {
+	var c conditions
+	c.ofTerminals(r.Filter, "l.terminal")
+	if !r.Filter.From.IsZero() {
+		c.and("l.day >= $%d", r.Filter.From.String())
+	}
+	if !r.Filter.To.IsZero() {
+		c.and("l.day <= $%d", r.Filter.To.String())
+	}
+	const shop = "CASE WHEN t.shop = '' THEN t.name ELSE t.shop END"
+	if shops != nil {
+		c.and(shop+" >= $%d", shops[0])
+		c.and(shop+" <= $%d", shops[1])
+	}
+	var k refusalKey
+	var columns, order []string
+	var into []any
+	for _, x := range []struct {
+		asked  bool
+		column string
+		to     *string
+	}{{by.by("day"), "l.day", &k.day}, {by.by("shop") || by.by("terminal"), shop, &k.shop}, {by.by("terminal"), "l.terminal", &k.terminal}, {by.by("reason"), "l.reason", &k.reason}} {
+		if x.asked {
+			columns, order, into = append(columns, x.column), append(order, fmt.Sprint(len(columns)+1)), append(into, x.to)
+		}
+	}
+	groups := strings.Join(order, ", ")
+	if by.by("day") {
+		order[0] += " DESC"
+	}
+	var n refusalCount
+	err := each(ctx, tx, "SELECT "+strings.Join(columns, ", ")+", CAST(sum(CASE WHEN l.entered = '"+string(validate.Typed)+"' THEN 0 ELSE l.number END) AS BIGINT), CAST(sum(CASE WHEN l.entered = '"+string(validate.Typed)+"' THEN l.number ELSE 0 END) AS BIGINT) FROM looks l JOIN terminals t ON t.name = l.terminal"+
+		c.where()+" GROUP BY "+groups+" ORDER BY "+strings.Join(order, ", "), c.args, func(rows *sql.Rows) error {
+		if err := rows.Scan(append(into, &n.scanned, &n.typed)...); err != nil {
+			return err
+		}
+		k.saidBy = "terminal"
+		if by.by("reason") {
+			k.outcome = string(validate.Reason(k.reason).Outcome())
+		}
+		return use(k, n)
 	})
 	if err != nil {
 		return fmt.Errorf("looks: %w", err)
@@ -217,7 +288,7 @@ func (r *Report) readLooks(ctx context.Context, tx *sql.Tx, count func(refusalKe
 	return nil
 }
 
-func (r *Report) readDenied(ctx context.Context, tx *sql.Tx, count func(refusalKey, bool, int64) error) error {
+func (r *Report) readDenied(ctx context.Context, tx *sql.Tx, count func(refusalKey, int64)) error {
 	var c conditions
 	c.ofTerminals(r.Filter, "terminal")
 	c.ofDays(r.Filter, "asked")
@@ -229,7 +300,8 @@ func (r *Report) readDenied(ctx context.Context, tx *sql.Tx, count func(refusalK
 			return err
 		}
 		k.day = dayOfStored(asked, r.Zone).String()
-		return count(k, false, 1)
+		count(k, 1)
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("claims that were asked about: %w", err)
@@ -344,7 +416,11 @@ func (r *Report) outages(ctx context.Context, tx *sql.Tx, places map[string]plac
 	err = each(ctx, tx, "SELECT name FROM terminals"+c.where("contact <> ''"), c.args, func(rows *sql.Rows) error {
 		var name string
 		err := rows.Scan(&name)
-		if o := (outage{terminal: name, code: codeSilent, began: places[name].contact}); err == nil && r.Made.Sub(o.began) >= ContactWithin {
+		o := outage{terminal: name, code: codeSilent}
+		if err == nil {
+			o.began, err = storedTime(places[name].contact)
+		}
+		if err == nil && r.Made.Sub(o.began) >= ContactWithin {
 			if from, to := r.within(o); to.After(from) {
 				list = append(list, o)
 			}

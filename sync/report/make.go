@@ -29,6 +29,8 @@ type About struct {
 	parts   func() []Part
 	// many: By may join several words, in the order of By.
 	many bool
+	// coarse is a By of few rows with the same currencies.
+	coarse string
 }
 
 // Kinds are the reports there are, in the order in which people want them.
@@ -51,7 +53,7 @@ func KindOf(name string) (About, bool) {
 func Make(ctx context.Context, db *sql.DB, name string, f Filter, now time.Time) (Report, error) {
 	a, ok := KindOf(name)
 	if !ok {
-		return Report{}, fmt.Errorf("%w: there is no report %.40q", ErrFilter, name)
+		return Report{}, Wrongf("il n'y a pas de rapport %.40q", "there is no report %.40q", name)
 	}
 	return a.make(ctx, db, f, now)
 }
@@ -67,6 +69,18 @@ func (a About) make(ctx context.Context, db *sql.DB, f Filter, now time.Time) (R
 
 // within makes a report out of what a transaction sees.
 func (a About) within(ctx context.Context, tx *sql.Tx, f Filter, now time.Time) (Report, error) {
+	r, err := a.prepare(ctx, tx, f, now)
+	if err != nil {
+		return Report{}, err
+	}
+	if err := a.read(&r, ctx, tx); err != nil {
+		return Report{}, fmt.Errorf("report %s: %w", a.Name, err)
+	}
+	return r, nil
+}
+
+// prepare looks the filter over and makes a report without rows.
+func (a About) prepare(ctx context.Context, tx *sql.Tx, f Filter, now time.Time) (Report, error) {
 	f, err := f.located()
 	if err == nil {
 		f, err = a.takes(f)
@@ -78,10 +92,7 @@ func (a About) within(ctx context.Context, tx *sql.Tx, f Filter, now time.Time) 
 	if a.parts != nil {
 		r.Parts = a.parts()
 	}
-	if err = f.known(ctx, tx); err == nil {
-		err = a.read(&r, ctx, tx)
-	}
-	if err != nil {
+	if err = f.known(ctx, tx); err != nil {
 		return Report{}, fmt.Errorf("report %s: %w", a.Name, err)
 	}
 	return r, nil
@@ -91,7 +102,7 @@ func (a About) within(ctx context.Context, tx *sql.Tx, f Filter, now time.Time) 
 func (a About) takes(f Filter) (Filter, error) {
 	for name := range f.set() {
 		if name != "by" && !slices.Contains(a.Filters, name) {
-			return f, fmt.Errorf("%w: the %s report can be filtered by %s, not by %s", ErrFilter, a.Name, strings.Join(a.Filters, ", "), name)
+			return f, Wrongf("le rapport %s se filtre par %s, non par %s", "the %s report can be filtered by %s, not by %s", a.Name, strings.Join(a.Filters, ", "), name)
 		}
 	}
 	if f.By == "" {
@@ -105,11 +116,12 @@ func (a About) takes(f Filter) (Filter, error) {
 		}
 	}
 	if len(ordered) != len(words) || len(words) > 1 && !a.many {
-		want := "its rows are always about the same"
+		want, voulu := "its rows are always about the same", "ses lignes portent toujours sur la même chose"
 		if a.By != nil {
-			want = "want of " + strings.Join(a.By, ", ")
+			list := strings.Join(a.By, ", ")
+			want, voulu = "want of "+list, "il y a "+list
 		}
-		return f, fmt.Errorf("%w: the %s report by %.60q: %s", ErrFilter, a.Name, f.By, want)
+		return f, Wrongf("rapport %s par %.60q : %.0s%s", "the %s report by %.60q: %s%.0s", a.Name, f.By, want, voulu)
 	}
 	f.By = strings.Join(ordered, ",")
 	return f, nil
@@ -137,7 +149,7 @@ func (f Filter) known(ctx context.Context, tx *sql.Tx) error {
 			return err
 		}
 		if n == 0 {
-			return fmt.Errorf("%w: %s %.80q is not known: %s", ErrFilter, x.name, x.value, x.hint)
+			return Wrongf("%[4]s %.80[2]q inconnu : la page des terminaux les montre", "%[1]s %.80[2]q is not known: %[3]s", x.name, x.value, x.hint, map[string]string{"terminal": "terminal", "shop": "point de vente", "region": "région"}[x.name])
 		}
 	}
 	if f.Game == "" && f.Block == (validate.BlockID{}) {
@@ -157,11 +169,12 @@ func (f Filter) knownBlocks(ctx context.Context, tx *sql.Tx) error {
 		return fmt.Errorf("blocks: %w", err)
 	}
 	if f.Game != "" && !slices.Contains(games, f.Game) {
-		known := "no block is published yet"
+		known, connus := "no block is published yet", "aucun bloc n'est encore publié"
 		if len(games) > 0 {
-			known = "published are " + strings.Join(games, ", ")
+			list := fmt.Sprintf("%.400s", strings.Join(games, ", "))
+			known, connus = "published are "+list, "sont publiés "+list
 		}
-		return fmt.Errorf("%w: game %.80q has no published block: %.400s", ErrFilter, f.Game, known)
+		return Wrongf("le jeu %.80q n'a aucun bloc publié : %[3]s", "game %.80q has no published block: %.400[2]s", f.Game, known, connus)
 	}
 	if f.Block == (validate.BlockID{}) {
 		return nil
@@ -171,7 +184,7 @@ func (f Filter) knownBlocks(ctx context.Context, tx *sql.Tx) error {
 		return err
 	}
 	if n == 0 {
-		return fmt.Errorf("%w: block %v is not published: central report prizes shows the ids", ErrFilter, f.Block)
+		return Wrongf("le bloc %v n'est pas publié : le rapport prizes a les identifiants", "block %v is not published: central report prizes shows the ids", f.Block)
 	}
 	return nil
 }
@@ -209,8 +222,14 @@ func (c *conditions) ofDays(f Filter, column string) {
 	}
 }
 
-// add appends a row, whose values stand in the order of the columns.
+// add takes a row, whose values stand in the order of the columns.
 func (r *Report) add(values ...Value) error {
+	if r.count++; !r.totalled {
+		r.tally(values)
+	}
+	if r.sink != nil {
+		return r.sink(values)
+	}
 	if len(r.Rows) == MaxRows {
 		return fmt.Errorf("%w: more than %d rows: choose fewer days, a shop or a game", ErrTooLarge, MaxRows)
 	}
@@ -228,23 +247,18 @@ func (r *Report) column(key string) int {
 // columns has one. The columns of a report of one currency are given it.
 func (r *Report) addTotals(keys ...string) {
 	currency, demonstration := r.column("currency"), r.column("demonstration")
-	sections := map[[2]string][][]Value{}
-	for _, row := range r.Rows {
-		var k [2]string
-		if currency >= 0 {
-			k[0] = row[currency].Text
-		}
-		if demonstration >= 0 {
-			k[1] = row[demonstration].Text
-		}
-		sections[k] = append(sections[k], row)
-	}
-	if currency < 0 && demonstration < 0 && len(r.Rows) == 0 {
-		sections[[2]string{}] = nil
+	if currency < 0 && demonstration < 0 && r.sections == nil {
+		r.sections = map[[2]string][]columnSum{{}: make([]columnSum, len(r.Columns))}
 	}
 	currencies := map[string]bool{}
-	for _, k := range sortedKeys(sections, func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
-		row := totalRow(r.Columns, sections[k], keys...)
+	for _, k := range sortedKeys(r.sections, func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+		row := make([]Value, len(r.Columns))
+		for i, c := range r.Columns {
+			row[i] = unknown(c.Kind)
+			if slices.Contains(keys, c.Key) {
+				row[i] = r.sections[k][i].total(c)
+			}
+		}
 		if currency >= 0 {
 			row[currency] = knownText(k[0])
 			currencies[k[0]] = true

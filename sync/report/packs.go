@@ -56,7 +56,7 @@ func Packs(ctx context.Context, db *sql.DB, q PackQuery) (list []PackRow, more b
 		q.Limit = 200
 	}
 	if q.GameCode == "" && q.Owner == "" || q.Limit < 1 || q.Limit > maxFleetPage {
-		return nil, false, fmt.Errorf("%w: packs: name a game code or a terminal, and 1 to %d rows", ErrFilter, maxFleetPage)
+		return nil, false, Wrongf("livrets : nommez un code de jeu ou un terminal, et 1 à %d lignes", "packs: name a game code or a terminal, and 1 to %d rows", maxFleetPage)
 	}
 	err = reading(ctx, db, func(tx *sql.Tx) error {
 		blocks, err := codeBlocks(ctx, tx, q.GameCode)
@@ -92,7 +92,7 @@ func codeBlocks(ctx context.Context, tx *sql.Tx, code string) ([]block, error) {
 		}
 	}
 	if len(list) == 0 && code != "" {
-		return nil, fmt.Errorf("%w: game code %.20q has no published block", ErrFilter, code)
+		return nil, Wrongf("le code de jeu %.20q n'a aucun bloc publié", "game code %.20q has no published block", code)
 	}
 	slices.SortFunc(list, func(a, b block) int {
 		return cmp.Or(cmp.Compare(a.gameCode, b.gameCode), cmp.Compare(a.first, b.first), compareBlocks(a, b))
@@ -132,7 +132,7 @@ func (q PackQuery) of(ctx context.Context, tx *sql.Tx, b block, list *[]PackRow)
 // on them touches. The groups add up to the range.
 func PackGroups(ctx context.Context, db *sql.DB, code string, first, last int64) ([]PackGroup, error) {
 	if code == "" || first < 0 || last < first {
-		return nil, fmt.Errorf("%w: packs %d-%d of game code %.20q: want a code and a run like 120-179", ErrFilter, first, last, code)
+		return nil, Wrongf("livrets %d-%d du code de jeu %.20q : il faut un code et une suite comme 120-179", "packs %d-%d of game code %.20q: want a code and a run like 120-179", first, last, code)
 	}
 	var list []PackGroup
 	err := reading(ctx, db, func(tx *sql.Tx) error {

@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"grattoir/sync/ledger"
@@ -46,7 +48,7 @@ func aboutPayouts() About {
 		By: []string{"day", "game", "block", "shop", "terminal"}, many: true,
 		What: Text{"Les paiements acceptés, ceux qui ont été repris depuis, et à part les paiements en conflit, par jour, jeu, bloc, point de vente ou terminal.",
 			"Accepted claims, those of them that were taken back since, and conflicts apart, by day, game, block, shop or terminal."},
-		columns: func(f Filter) []Column { return payoutColumns(f.payoutsBy()) }, read: (*Report).readPayouts}
+		columns: func(f Filter) []Column { return payoutColumns(f.payoutsBy()) }, read: (*Report).readPayouts, coarse: "game"}
 }
 
 // payoutsBy is the filter with what the rows are told apart by where it names nothing.
@@ -87,17 +89,18 @@ type payout struct {
 	bad                                    bool
 }
 
-// gathering holds the payouts as they are read.
+// gathering is the payouts as they are read. What no sum tells, conflicts and in another
+// zone all of them, is held in extra; the rest comes from the database in its order.
 type gathering struct {
 	filter   Filter
 	from, to string // first and past last stored time, "" for no bound
 	blocks   map[validate.BlockID]block
 	places   map[string]place
-	sums     map[payoutKey]*payout
+	extra    map[payoutKey]*payout
 }
 
 func (r *Report) readPayouts(ctx context.Context, tx *sql.Tx) (err error) {
-	g := gathering{filter: r.Filter.payoutsBy(), sums: map[payoutKey]*payout{}}
+	g := gathering{filter: r.Filter.payoutsBy(), extra: map[payoutKey]*payout{}}
 	if f := r.Filter; !f.From.IsZero() {
 		g.from = wire.FormatTime(f.From.begin(f.Zone, 0))
 	}
@@ -110,12 +113,46 @@ func (r *Report) readPayouts(ctx context.Context, tx *sql.Tx) (err error) {
 	if g.places, err = readPlaces(ctx, tx); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context, *sql.Tx) error{g.readClaims, g.readReversed, g.readConflicts} {
-		if err := step(ctx, tx); err != nil {
+	if err := g.readConflicts(ctx, tx); err != nil {
+		return err
+	}
+	source := g.source()
+	if r.page > 0 && source != "" {
+		if err := g.totalFirst(ctx, tx, r); err != nil {
 			return err
 		}
 	}
-	return r.addPayouts(g)
+	if source == "claims" {
+		if err := g.readUntimed(ctx, tx); err != nil {
+			return err
+		}
+	}
+	switch {
+	case source == "":
+		if err = g.readClaims(ctx, tx); err == nil {
+			err = g.readReversed(ctx, tx)
+		}
+	case g.filter.by("day") && source != "day_sums":
+		err = g.readDays(ctx, tx, r, source)
+	default:
+		if source == "claims" {
+			err = g.readTimed(ctx, tx)
+		}
+		if err == nil {
+			err = g.readOrdered(ctx, tx, r, source, Day{})
+		}
+	}
+	if err == nil {
+		err = g.flush(r, nil)
+	}
+	if r.cut = errors.Is(err, errEnough); r.cut {
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	r.addTotals("claims", "amount", "reversed", "reversed_amount", "conflicts", "conflict_amount")
+	return nil
 }
 
 // chosen are the filter's conditions on claims and conflicts alike, except the days.
@@ -138,7 +175,7 @@ func (g *gathering) readClaims(ctx context.Context, tx *sql.Tx) error {
 	}
 	const quarter = `CASE WHEN substr(paid, 15, 2) < '15' THEN '00' WHEN substr(paid, 15, 2) < '30' THEN '15' WHEN substr(paid, 15, 2) < '45' THEN '30' ELSE '45' END`
 	when := "substr(paid, 1, 13), " + quarter
-	if !g.filter.by("day") {
+	if g.timeless() {
 		when = "'', ''"
 	}
 	err := each(ctx, tx, "SELECT block_id, terminal, currency, "+when+", count(*), CAST(sum(amount_minor) AS BIGINT) FROM claims"+c.where()+
@@ -149,7 +186,13 @@ func (g *gathering) readClaims(ctx context.Context, tx *sql.Tx) error {
 		if err := rows.Scan(&raw, &terminal, &currency, &hour, &minute, &claims, &amount); err != nil {
 			return err
 		}
-		p, err := g.of(raw, terminal, currency, hour+":"+minute+":00.000Z")
+		quarter := hour + ":" + minute + ":00.000Z"
+		if g.timeless() {
+			quarter = ""
+		} else if (g.from != "" || g.to != "") && dayOfStored(quarter, time.UTC).IsZero() {
+			return nil // it has no day
+		}
+		p, err := g.of(raw, terminal, currency, quarter)
 		if err != nil {
 			return err
 		}
@@ -166,6 +209,11 @@ func (g *gathering) readClaims(ctx context.Context, tx *sql.Tx) error {
 // readReversed reads which of the claims were taken back. They stand on the day on which
 // they were paid, not on that of the reversal.
 func (g *gathering) readReversed(ctx context.Context, tx *sql.Tx) error {
+	return g.readReversedOf(ctx, tx, "1 = 1", g.within)
+}
+
+// readReversedOf is readReversed for those of some terminals whose time is wanted.
+func (g *gathering) readReversedOf(ctx context.Context, tx *sql.Tx, terminals string, wanted func(paid string) bool) error {
 	var c conditions
 	c.and("r.state = $%d", validate.ReversalAccepted)
 	c.ofTerminals(g.filter, "c.terminal")
@@ -177,11 +225,11 @@ func (g *gathering) readReversed(ctx context.Context, tx *sql.Tx) error {
 		c.and("c.paid < $%d", g.to)
 	}
 	err := each(ctx, tx, `SELECT c.block_id, c.terminal, c.currency, c.paid, c.amount_minor FROM reversals r JOIN claims c
-		ON c.block_id = r.block_id AND c.pack = r.pack AND c.ticket = r.ticket AND c.round = r.round AND c.terminal = r.terminal`+c.where(), c.args, func(rows *sql.Rows) error {
+		ON c.block_id = r.block_id AND c.pack = r.pack AND c.ticket = r.ticket AND c.round = r.round AND c.terminal = r.terminal`+c.where(terminals), c.args, func(rows *sql.Rows) error {
 		var raw []byte
 		var terminal, currency, paid string
 		var amount int64
-		if err := rows.Scan(&raw, &terminal, &currency, &paid, &amount); err != nil {
+		if err := rows.Scan(&raw, &terminal, &currency, &paid, &amount); err != nil || !wanted(paid) {
 			return err
 		}
 		p, err := g.of(raw, terminal, currency, paid)
@@ -202,15 +250,22 @@ func (g *gathering) readReversed(ctx context.Context, tx *sql.Tx) error {
 // is no claim, and is counted by the sync report only.
 func (g *gathering) readConflicts(ctx context.Context, tx *sql.Tx) error {
 	c := g.chosen()
-	err := each(ctx, tx, "SELECT block_id, terminal, currency, amount_minor, line FROM conflicts"+c.where("block_id IS NOT NULL")+" ORDER BY terminal, epoch, seq", c.args, func(rows *sql.Rows) error {
+	line := "line"
+	if g.timeless() { // what is not asked for is not read
+		line = "NULL"
+	}
+	err := each(ctx, tx, "SELECT block_id, terminal, currency, amount_minor, "+line+" FROM conflicts"+c.where("block_id IS NOT NULL")+" ORDER BY terminal, epoch, seq", c.args, func(rows *sql.Rows) error {
 		var raw, line []byte
 		var terminal, currency string
 		var amount sql.NullInt64
 		if err := rows.Scan(&raw, &terminal, &currency, &amount, &line); err != nil {
 			return err
 		}
-		at := entryTime(line)
-		if (g.from != "" && at < g.from) || (g.to != "" && at >= g.to) {
+		at := ""
+		if line != nil {
+			at = entryTime(line)
+		}
+		if !g.within(at) {
 			return nil
 		}
 		p, err := g.of(raw, terminal, currency, at)
@@ -281,35 +336,48 @@ func (g *gathering) of(raw []byte, terminal, currency, at string) (*payout, erro
 }
 
 func (g *gathering) at(k payoutKey) (*payout, error) {
-	if p := g.sums[k]; p != nil {
+	if p := g.extra[k]; p != nil {
 		return p, nil
 	}
-	if len(g.sums) == MaxRows {
+	if len(g.extra) == MaxRows {
 		return nil, fmt.Errorf("%w: more than %d rows: choose fewer days, a terminal or a game", ErrTooLarge, MaxRows)
 	}
 	p := &payout{}
-	g.sums[k] = p
+	g.extra[k] = p
 	return p, nil
 }
 
-// addPayouts puts the sums in order: newest day first, unknown days last.
-func (r *Report) addPayouts(g gathering) error {
-	keys := sortedKeys(g.sums, func(a, b payoutKey) int {
-		x, y := g.blocks[a.block], g.blocks[b.block]
-		return cmp.Or(cmp.Compare(b.day.number(), a.day.number()), cmp.Compare(a.game, b.game), cmp.Compare(x.emission, y.emission), cmp.Compare(x.number, y.number),
-			bytes.Compare(a.block[:], b.block[:]), cmp.Compare(a.demonstration, b.demonstration), cmp.Compare(a.shop, b.shop), cmp.Compare(a.terminal, b.terminal), cmp.Compare(a.currency, b.currency))
-	})
-	for _, k := range keys {
-		if err := r.add(g.row(k)...); err != nil {
+// compare puts payouts in order: newest day first, unknown days last.
+func (g *gathering) compare(a, b payoutKey) int {
+	x, y := g.blocks[a.block], g.blocks[b.block]
+	return cmp.Or(cmp.Compare(b.day.number(), a.day.number()), cmp.Compare(a.game, b.game), cmp.Compare(x.emission, y.emission), cmp.Compare(x.number, y.number),
+		bytes.Compare(a.block[:], b.block[:]), cmp.Compare(a.demonstration, b.demonstration), cmp.Compare(a.shop, b.shop), cmp.Compare(a.terminal, b.terminal), cmp.Compare(a.currency, b.currency))
+}
+
+// flush adds what is held, up to a day; nil is all of it.
+func (g *gathering) flush(r *Report, day *Day) error {
+	for _, k := range g.held(day) {
+		if err := r.add(g.row(k, *g.extra[k])...); err != nil {
 			return err
 		}
+		delete(g.extra, k)
 	}
-	r.addTotals("claims", "amount", "reversed", "reversed_amount", "conflicts", "conflict_amount")
 	return nil
 }
 
+// held are the keys of what is held of a day, or of all days, in order.
+func (g *gathering) held(day *Day) (keys []payoutKey) {
+	for k := range g.extra {
+		if day == nil || k.day == *day {
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, g.compare)
+	return keys
+}
+
 // row writes a key and its sums in the order of payoutColumns.
-func (g *gathering) row(k payoutKey) []Value {
+func (g *gathering) row(k payoutKey, p payout) []Value {
 	var row []Value
 	f := g.filter
 	if f.by("day") {
@@ -327,7 +395,6 @@ func (g *gathering) row(k payoutKey) []Value {
 	if f.by("terminal") {
 		row = append(row, textValue(k.terminal))
 	}
-	p := g.sums[k]
 	conflicted := Value{Kind: KindMoney, Known: !p.bad, Currency: k.currency}
 	if !p.bad {
 		conflicted.Int = int64(p.conflictAmount)

@@ -17,39 +17,24 @@ import (
 // place is where a terminal stands, and when it was last heard.
 type place struct {
 	shop, region string
-	state        string
-	contact      time.Time
-	told         bool
-	unsent       int64
+	contact      string // stored, "" for never
 }
 
 // readPlaces reads all terminals by name: a row of another table may be about any of them.
 func readPlaces(ctx context.Context, tx *sql.Tx) (map[string]place, error) {
 	places := map[string]place{}
-	err := each(ctx, tx, "SELECT name, shop, region, state, contact, program, unsent FROM terminals", nil, func(rows *sql.Rows) error {
-		var name, contact, program string
+	err := each(ctx, tx, "SELECT name, shop, region, contact FROM terminals", nil, func(rows *sql.Rows) error {
+		var name string
 		var p place
-		if err := rows.Scan(&name, &p.shop, &p.region, &p.state, &contact, &program, &p.unsent); err != nil {
-			return err
-		}
-		p.shop, p.told = cmp.Or(p.shop, name), program != ""
-		var err error
-		if p.contact, err = storedTime(contact); err != nil {
-			return fmt.Errorf("terminal %s: last contact: %w", name, err)
-		}
+		err := rows.Scan(&name, &p.shop, &p.region, &p.contact)
+		p.shop = cmp.Or(p.shop, name)
 		places[name] = p
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("terminals: %w", err)
 	}
 	return places, nil
-}
-
-// late tells whether the terminal may have paid what central does not hold: it was heard
-// once and is silent now, or says that it has entries to send.
-func (p place) late(now time.Time) bool {
-	return !p.contact.IsZero() && (now.Sub(p.contact).Abs() >= ContactWithin || p.unsent > 0)
 }
 
 // block is what a report says about a block.
@@ -83,6 +68,9 @@ func readBlocks(ctx context.Context, tx *sql.Tx) (map[validate.BlockID]block, er
 	}
 	return blocks, nil
 }
+
+// newestBlocks are the published blocks; of one published again, the newest words.
+const newestBlocks = "(SELECT * FROM blocks n WHERE n.serial = (SELECT max(o.serial) FROM blocks o WHERE o.block_id = n.block_id))"
 
 // chosenBlocks are those of the filter in the order in which people read them.
 func chosenBlocks(blocks map[validate.BlockID]block, f Filter) []block {

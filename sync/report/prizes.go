@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math/big"
 	"slices"
@@ -68,33 +69,21 @@ type net struct{ tickets, amount int64 }
 
 func readNet(ctx context.Context, tx *sql.Tx, f Filter) (map[tierKey]net, error) {
 	sums := map[tierKey]net{}
-	read := func(sign int64) func(*sql.Rows) error {
-		return func(rows *sql.Rows) error {
-			var raw []byte
-			var k tierKey
-			var n net
-			err := rows.Scan(&raw, &k.tier, &n.tickets, &n.amount)
-			if err == nil {
-				k.block, err = blockID(raw)
-			}
-			was := sums[k]
-			sums[k] = net{was.tickets + sign*n.tickets, was.amount + sign*n.amount}
-			return err
-		}
-	}
 	var c conditions
 	c.ofBlocks(f, "block_id")
-	err := each(ctx, tx, "SELECT block_id, tier, count(*), CAST(sum(amount_minor) AS BIGINT) FROM claims"+c.where()+" GROUP BY block_id, tier", c.args, read(1))
+	err := each(ctx, tx, "SELECT block_id, tier, CAST(sum(claims - reversed) AS BIGINT), CAST(sum(amount_minor - reversed_minor) AS BIGINT) FROM tier_sums"+c.where()+" GROUP BY block_id, tier", c.args, func(rows *sql.Rows) error {
+		var raw []byte
+		var k tierKey
+		var n net
+		err := rows.Scan(&raw, &k.tier, &n.tickets, &n.amount)
+		if err == nil {
+			k.block, err = blockID(raw)
+		}
+		sums[k] = n
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("claims: %w", err)
-	}
-	c = conditions{}
-	c.and("r.state = $%d", validate.ReversalAccepted)
-	c.ofBlocks(f, "c.block_id")
-	err = each(ctx, tx, `SELECT c.block_id, c.tier, count(*), CAST(sum(c.amount_minor) AS BIGINT) FROM reversals r JOIN claims c
-		ON c.block_id = r.block_id AND c.pack = r.pack AND c.ticket = r.ticket AND c.round = r.round AND c.terminal = r.terminal`+c.where()+" GROUP BY c.block_id, c.tier", c.args, read(-1))
-	if err != nil {
-		return nil, fmt.Errorf("reversals: %w", err)
+		return nil, fmt.Errorf("sums of tiers: %w", err)
 	}
 	return sums, nil
 }
@@ -103,61 +92,31 @@ func readNet(ctx context.Context, tx *sql.Tx, f Filter) (map[tierKey]net, error)
 type doubt struct{ terminals, tickets int64 }
 
 // readDoubts counts, for each block, the terminals that may have paid of it what central
-// does not know, and the tickets that they can have paid.
-func (r *Report) readDoubts(ctx context.Context, tx *sql.Tx, blocks map[validate.BlockID]block) (map[validate.BlockID]doubt, error) {
-	places, err := readPlaces(ctx, tx)
-	if err != nil {
-		return nil, err
-	}
-	paid := map[validate.BlockID]map[string]int64{}
+// does not know, and the tickets that they can have paid: those in their packs that they
+// have not paid, and of a terminal that was heard just now no more than it said that it has
+// to send. All terminals are late at night, so it is the database that adds them up.
+func (r *Report) readDoubts(ctx context.Context, tx *sql.Tx) (map[validate.BlockID]doubt, error) {
 	var c conditions
-	c.ofBlocks(r.Filter, "block_id")
-	// All terminals are late at night, and by day a few: only theirs are counted.
-	late := c
-	late.text = append(slices.Clone(c.text), "terminal IN (SELECT name FROM terminals WHERE contact <> '' AND (unsent > 0 OR contact <= "+late.arg(wire.FormatTime(r.Made.Add(-ContactWithin)))+
-		" OR contact >= "+late.arg(wire.FormatTime(r.Made.Add(ContactWithin)))+"))")
-	err = each(ctx, tx, "SELECT block_id, terminal, count(*) FROM claims"+late.where()+" GROUP BY block_id, terminal", late.args, func(rows *sql.Rows) error {
-		var raw []byte
-		var terminal string
-		var n int64
-		err := rows.Scan(&raw, &terminal, &n)
-		if err == nil {
-			var id validate.BlockID
-			if id, err = blockID(raw); err == nil {
-				if paid[id] == nil {
-					paid[id] = map[string]int64{}
-				}
-				paid[id][terminal] = n
-			}
-		}
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("claims: %w", err)
-	}
+	from, to := c.arg(wire.FormatTime(r.Made.Add(-ContactWithin))), c.arg(wire.FormatTime(r.Made.Add(ContactWithin)))
+	late := `(SELECT name, unsent, CASE WHEN program <> '' AND contact > ` + from + ` AND contact < ` + to + ` THEN 1 ELSE 0 END AS heard FROM terminals
+		WHERE contact <> '' AND (unsent > 0 OR contact <= ` + from + ` OR contact >= ` + to + `))`
+	c.ofBlocks(r.Filter, "p.block_id")
+	owners := "(SELECT p.block_id, p.owner, l.unsent, l.heard, count(*) AS packs FROM packs p JOIN " + late + " l ON l.name = p.owner" + c.where("p.state IN ('active', 'settled')") + " GROUP BY p.block_id, p.owner, l.unsent, l.heard)"
+	tickets := "(SELECT o.block_id, o.unsent, o.heard, CASE WHEN o.packs * b.pack_size > coalesce(s.claims, 0) THEN o.packs * b.pack_size - coalesce(s.claims, 0) ELSE 0 END AS tickets FROM " + owners +
+		" o JOIN " + newestBlocks + " b ON b.block_id = o.block_id LEFT JOIN block_sums s ON s.block_id = o.block_id AND s.terminal = o.owner AND s.currency = b.currency)"
 	doubts := map[validate.BlockID]doubt{}
-	err = each(ctx, tx, "SELECT block_id, owner, count(*) FROM packs"+c.where("state IN ('active', 'settled')")+" GROUP BY block_id, owner", c.args, func(rows *sql.Rows) error {
+	err := each(ctx, tx, "SELECT block_id, count(*), CAST(sum(CASE WHEN heard = 1 AND unsent < tickets THEN unsent ELSE tickets END) AS BIGINT) FROM "+tickets+" e GROUP BY block_id", c.args, func(rows *sql.Rows) error {
 		var raw []byte
-		var owner string
-		var packs int64
-		if err := rows.Scan(&raw, &owner, &packs); err != nil {
+		var d doubt
+		if err := rows.Scan(&raw, &d.terminals, &d.tickets); err != nil {
 			return err
 		}
 		id, err := blockID(raw)
-		p := places[owner]
-		if err != nil || !p.late(r.Made) {
-			return err
-		}
-		tickets := max(0, packs*blocks[id].size-paid[id][owner])
-		if p.told && r.Made.Sub(p.contact).Abs() < ContactWithin { // it was heard just now, and said how many
-			tickets = min(tickets, p.unsent)
-		}
-		d := doubts[id]
-		doubts[id] = doubt{d.terminals + 1, d.tickets + tickets}
-		return nil
+		doubts[id] = d
+		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("packs: %w", err)
+		return nil, fmt.Errorf("packs of late terminals: %w", err)
 	}
 	return doubts, nil
 }
@@ -193,7 +152,7 @@ func (r *Report) readPrizes(ctx context.Context, tx *sql.Tx) error {
 	if err != nil {
 		return err
 	}
-	doubts, err := r.readDoubts(ctx, tx, blocks)
+	doubts, err := r.readDoubts(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -248,7 +207,7 @@ type stock struct{ onSale, sold int64 }
 
 func (r *Report) readStock(ctx context.Context, tx *sql.Tx, blocks map[validate.BlockID]block) (map[validate.BlockID]stock, error) {
 	stocks := map[validate.BlockID]stock{}
-	lines, err := r.readInventoryLines(ctx, tx, blocks)
+	lines, err := r.readInventoryLines(ctx, tx, blocks, false)
 	if err != nil {
 		return nil, err
 	}
@@ -386,9 +345,17 @@ type inventoryKey struct {
 	block    validate.BlockID
 }
 
-func (r *Report) readInventoryLines(ctx context.Context, tx *sql.Tx, blocks map[validate.BlockID]block) (map[inventoryKey]*inventoryLine, error) {
+// readInventoryLines counts packs and tickets of each block, by owner or of all together.
+func (r *Report) readInventoryLines(ctx context.Context, tx *sql.Tx, blocks map[validate.BlockID]block, byOwner bool) (map[inventoryKey]*inventoryLine, error) {
 	lines := map[inventoryKey]*inventoryLine{}
+	owner, groups := "owner", "owner, "
+	if !byOwner {
+		owner, groups = "''", ""
+	}
 	at := func(owner string, id validate.BlockID) *inventoryLine {
+		if !byOwner {
+			owner = ""
+		}
 		k := inventoryKey{owner, id}
 		if lines[k] == nil {
 			lines[k] = &inventoryLine{}
@@ -398,7 +365,7 @@ func (r *Report) readInventoryLines(ctx context.Context, tx *sql.Tx, blocks map[
 	var c conditions
 	c.ofTerminals(r.Filter, "owner")
 	c.ofBlocks(r.Filter, "block_id")
-	err := each(ctx, tx, "SELECT owner, block_id, state, count(*), max(pack) FROM packs"+c.where()+" GROUP BY owner, block_id, state", c.args, func(rows *sql.Rows) error {
+	err := each(ctx, tx, "SELECT "+owner+", block_id, state, count(*), max(pack) FROM packs"+c.where()+" GROUP BY "+groups+"block_id, state", c.args, func(rows *sql.Rows) error {
 		var owner string
 		var raw []byte
 		var state validate.PackState
@@ -466,6 +433,7 @@ func (r *Report) readTicketRuns(ctx context.Context, tx *sql.Tx, at func(string,
 	return nil
 }
 
+// readInventory goes block by block, so that no more is held than one block's owners have.
 func (r *Report) readInventory(ctx context.Context, tx *sql.Tx) error {
 	blocks, err := readBlocks(ctx, tx)
 	if err != nil {
@@ -475,24 +443,32 @@ func (r *Report) readInventory(ctx context.Context, tx *sql.Tx) error {
 	if err != nil {
 		return err
 	}
-	lines, err := r.readInventoryLines(ctx, tx, blocks)
+	all, err := r.readInventoryLines(ctx, tx, blocks, false)
 	if err != nil {
 		return err
 	}
-	if r.Filter.Terminal == "" && r.Filter.Shop == "" && r.Filter.Region == "" {
-		addPrinted(lines, chosenBlocks(blocks, r.Filter))
+	whole := r.Filter.Terminal == "" && r.Filter.Shop == "" && r.Filter.Region == ""
+	if whole {
+		for _, b := range chosenBlocks(blocks, r.Filter) {
+			addPrinted(all, b)
+		}
 	}
-	for _, k := range sortedKeys(lines, func(a, b inventoryKey) int {
-		return cmp.Or(compareBlocks(blocks[a.block], blocks[b.block]), cmp.Compare(places[a.terminal].shop, places[b.terminal].shop), cmp.Compare(a.terminal, b.terminal))
-	}) {
-		row := append(places[k.terminal].cells(k.terminal), blockOf(blocks, k.block)...)
-		l := lines[k]
-		for _, h := range []held{l.printed, l.delivered, l.active, l.settled, l.returned, l.stolen} {
-			row = append(row, intValue(h.packs), intValue(h.tickets))
+	keys := sortedKeys(all, func(a, b inventoryKey) int {
+		return cmp.Or(compareBlocks(blocks[a.block], blocks[b.block]), slices.Compare(a.block[:], b.block[:]))
+	})
+	if r.page > 0 { // the totals first: of the rows no more are read than are shown
+		for _, k := range keys {
+			r.tally(all[k].row(places, blocks, k))
 		}
-		if err := r.add(row...); err != nil {
-			return err
+		r.totalled = true
+	}
+	for _, k := range keys {
+		if err = r.addInventory(ctx, tx, blocks, places, k.block, whole); err != nil {
+			break
 		}
+	}
+	if r.cut = errors.Is(err, errEnough); err != nil && !r.cut {
+		return err
 	}
 	var sums []string
 	for _, c := range r.Columns {
@@ -504,27 +480,59 @@ func (r *Report) readInventory(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// addPrinted adds, to nobody's line, the packs of each block that have no row: those that
-// have not left the printer.
-func addPrinted(lines map[inventoryKey]*inventoryLine, blocks []block) {
-	for _, b := range blocks {
-		packs, tickets := (b.tickets+b.size-1)/b.size, b.tickets
-		for k, l := range lines {
-			if k.block != b.id {
-				continue
-			}
-			for _, h := range []held{l.printed, l.delivered, l.active, l.settled, l.returned, l.stolen} {
-				packs, tickets = packs-h.packs, tickets-h.tickets
-			}
+// addInventory adds the rows of one block.
+func (r *Report) addInventory(ctx context.Context, tx *sql.Tx, blocks map[validate.BlockID]block, places map[string]place, id validate.BlockID, whole bool) error {
+	one := Report{Filter: r.Filter}
+	one.Filter.Block = id
+	lines, err := one.readInventoryLines(ctx, tx, blocks, true)
+	if err != nil {
+		return err
+	}
+	if b, published := blocks[id]; whole && published {
+		addPrinted(lines, b)
+	}
+	for _, k := range sortedKeys(lines, func(a, b inventoryKey) int {
+		return cmp.Or(cmp.Compare(places[a.terminal].shop, places[b.terminal].shop), cmp.Compare(a.terminal, b.terminal))
+	}) {
+		if err := r.add(lines[k].row(places, blocks, k)...); err != nil {
+			return err
 		}
-		k := inventoryKey{block: b.id}
-		if packs == 0 {
+	}
+	return nil
+}
+
+// all are a line's packs and tickets by their states.
+func (l *inventoryLine) all() []held {
+	return []held{l.printed, l.delivered, l.active, l.settled, l.returned, l.stolen}
+}
+
+func (l *inventoryLine) row(places map[string]place, blocks map[validate.BlockID]block, k inventoryKey) []Value {
+	row := append(places[k.terminal].cells(k.terminal), blockOf(blocks, k.block)...)
+	for _, h := range l.all() {
+		row = append(row, intValue(h.packs), intValue(h.tickets))
+	}
+	return row
+}
+
+// addPrinted adds, to nobody's line, the packs of a block that have no row: those that have
+// not left the printer. The lines are all of the block.
+func addPrinted(lines map[inventoryKey]*inventoryLine, b block) {
+	packs, tickets := (b.tickets+b.size-1)/b.size, b.tickets
+	for k, l := range lines {
+		if k.block != b.id {
 			continue
 		}
-		if lines[k] == nil {
-			lines[k] = &inventoryLine{}
+		for _, h := range l.all() {
+			packs, tickets = packs-h.packs, tickets-h.tickets
 		}
-		lines[k].printed.packs += packs
-		lines[k].printed.tickets += tickets
 	}
+	k := inventoryKey{block: b.id}
+	if packs == 0 {
+		return
+	}
+	if lines[k] == nil {
+		lines[k] = &inventoryLine{}
+	}
+	lines[k].printed.packs += packs
+	lines[k].printed.tickets += tickets
 }

@@ -98,6 +98,13 @@ type Report struct {
 	Rows    [][]Value // one value a column
 	Totals  [][]Value // sums of the rows, unknown in columns that have none; one row a currency
 	Parts   []Part    // the rows by state; nil where rows have none
+
+	sink     func(row []Value) error   // takes the rows in place of Rows
+	count    int                       // rows added
+	sections map[[2]string][]columnSum // their totals, by currency and demonstration
+	page     int                       // rows that are wanted; 0 for all
+	totalled bool                      // the totals hold all rows, also those that were not read
+	cut      bool                      // there may be more rows than count says
 }
 
 // Filter chooses rows. The zero Filter chooses all of them. Each kind of report takes
@@ -126,7 +133,7 @@ type Day struct {
 func ParseDay(text string) (Day, error) {
 	t, err := time.Parse(time.DateOnly, text)
 	if err != nil || t.Year() < 1970 {
-		return Day{}, fmt.Errorf("%w: day %.40q: want year-month-day from 1970 on, like 2026-11-28", ErrFilter, text)
+		return Day{}, Wrongf("jour %.40q : il faut année-mois-jour depuis 1970, comme 2026-11-28", "day %.40q: want year-month-day from 1970 on, like 2026-11-28", text)
 	}
 	return dayOf(t), nil
 }
@@ -160,7 +167,7 @@ func (d Day) before(e Day) bool { return d.begin(time.UTC, 0).Before(e.begin(tim
 
 // Paris is the zone of reports that name no other.
 func Paris() *time.Location {
-	zone, err := time.LoadLocation("Europe/Paris")
+	zone, err := time.LoadLocation(zoneOfSums)
 	if err != nil {
 		panic(err) // the zones are compiled in
 	}
@@ -173,7 +180,7 @@ func (f Filter) located() (Filter, error) {
 		f.Zone = Paris()
 	}
 	if !f.From.IsZero() && !f.To.IsZero() && f.To.before(f.From) {
-		return f, fmt.Errorf("%w: the last day %v comes before the first day %v", ErrFilter, f.To, f.From)
+		return f, Wrongf("le dernier jour %v vient avant le premier %v", "the last day %v comes before the first day %v", f.To, f.From)
 	}
 	return f, nil
 }
@@ -256,23 +263,3 @@ func unknown(kind Kind) Value { return Value{Kind: kind} }
 
 // knownText is unknown for "".
 func knownText(s string) Value { return Value{Kind: KindText, Known: s != "", Text: s} }
-
-// total adds up one column over rows, ints and money only. What is unknown is counted
-// as a hole; a sum that does not fit is unknown itself.
-func total(rows [][]Value, column int) Value {
-	sum := Value{Known: true}
-	for _, row := range rows {
-		v := row[column]
-		sum.Kind, sum.Currency = v.Kind, v.Currency
-		if !v.Known {
-			sum.Holes++
-			continue
-		}
-		more, err := money.Amount(sum.Int).Add(money.Amount(v.Int))
-		if err != nil {
-			return Value{Kind: v.Kind, Currency: v.Currency}
-		}
-		sum.Int = int64(more)
-	}
-	return sum
-}

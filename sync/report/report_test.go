@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,6 +89,17 @@ func (s *store) exec(query string, args ...any) {
 	s.t.Helper()
 	if _, err := s.db.ExecContext(s.t.Context(), query, args...); err != nil {
 		s.t.Fatalf("%s: %v", query, err)
+	}
+	if regexp.MustCompile(`(INTO|UPDATE) (claims|reversals|blocks|block_tiers)\b`).MatchString(query) {
+		s.count()
+	}
+}
+
+// count makes the sums of claims that were written past central.
+func (s *store) count() {
+	s.t.Helper()
+	if err := s.central.CountClaims(s.t.Context()); err != nil {
+		s.t.Fatal(err)
 	}
 }
 
@@ -581,7 +593,7 @@ func TestFilterIsStrict(t *testing.T) {
 }
 
 func TestReportThatWouldNotFitIsRefused(t *testing.T) {
-	g := gathering{sums: map[payoutKey]*payout{}}
+	g := gathering{extra: map[payoutKey]*payout{}}
 	key := payoutKey{day: Day{2026, 11, 28}}
 	for i := range MaxRows {
 		key.terminal = strconv.Itoa(i)

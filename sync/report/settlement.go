@@ -219,7 +219,7 @@ func (r *Report) settle(ctx context.Context, tx *sql.Tx) (*settling, error) {
 	if r.Filter.From.IsZero() {
 		r.Filter.From = next
 	}
-	s.known = r.Filter.From == next && r.Filter.Zone.String() == Paris().String() || last == nil
+	s.known = r.Filter.From == next && r.Filter.Zone.String() == zoneOfSums || last == nil
 	s.filter = r.Filter
 	if s.closed, err = s.chosen(ctx, tx, s.closed); err != nil {
 		return nil, err
@@ -354,6 +354,9 @@ func (s *settling) read(ctx context.Context, tx *sql.Tx, g segment) error {
 		}
 	}
 	for k, a := range sums {
+		if a == (account{}) { // a month's less the days that are not asked for
+			continue
+		}
 		a.fee = share(a.sales, g.sale) + share(a.paid-a.reversed, g.payout)
 		if !g.own {
 			s.before[k] += a.due()
@@ -402,16 +405,15 @@ func (s *settling) addTo(sums map[accountKey]account, terminal string, raw []byt
 
 func (s *settling) readPacks(ctx context.Context, tx *sql.Tx, g segment, sums map[accountKey]account) error {
 	c := s.during(g, "p.settled", "p.owner")
-	err := each(ctx, tx, "SELECT p.owner, p.block_id, count(*) FROM packs p"+c.where(sold)+" GROUP BY p.owner, p.block_id", c.args, func(rows *sql.Rows) error {
-		var owner string
-		var raw []byte
-		var packs int64
-		if err := rows.Scan(&owner, &raw, &packs); err != nil {
+	err := each(ctx, tx, "SELECT p.owner, coalesce(b.currency, ''), count(*), CAST(sum(coalesce(b.pack_size, 0)) AS BIGINT), CAST(sum(coalesce(b.pack_size * b.price_minor, 0)) AS BIGINT) FROM packs p LEFT JOIN "+newestBlocks+" b ON b.block_id = p.block_id"+
+		c.where(sold, "coalesce(b.scaled, 0) = 0")+" GROUP BY p.owner, coalesce(b.currency, '')", c.args, func(rows *sql.Rows) (err error) {
+		var k accountKey
+		var a account
+		if err := rows.Scan(&k.terminal, &k.currency, &a.packs, &a.tickets, &a.sales); err != nil {
 			return err
 		}
-		return s.addTo(sums, owner, raw, "", func(b block) account {
-			return account{packs: packs, tickets: packs * b.size, sales: packs * b.size * b.price}
-		})
+		sums[k], err = sums[k].plus(a)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("packs: %w", err)
@@ -483,12 +485,50 @@ func covered(runs []run) (n int64) {
 	return n
 }
 
+// readPaid takes whole months and days from the sums, and what lies at the ends of the
+// segment, as the hours of today, from the claims themselves.
 func (s *settling) readPaid(ctx context.Context, tx *sql.Tx, g segment, sums map[accountKey]account) error {
-	c := s.during(g, "received", "terminal")
-	err := each(ctx, tx, "SELECT terminal, block_id, currency, count(*), CAST(sum(amount_minor) AS BIGINT) FROM claims"+c.where()+" GROUP BY terminal, block_id, currency", c.args,
-		s.amounts(sums, func(n, amount int64) account { return account{claims: n, paid: amount} }))
-	if err != nil {
-		return fmt.Errorf("claims: %w", err)
+	whole, ends := g.spans()
+	var c conditions
+	var parts []string
+	for _, x := range whole {
+		part := "SELECT terminal, scaled, currency, claims, amount_minor FROM " + x.table + " WHERE received < " + c.arg(x.to)
+		if x.minus {
+			part = strings.Replace(part, "claims, amount_minor", "-claims, -amount_minor", 1)
+		}
+		if x.from != "" {
+			part += " AND received >= " + c.arg(x.from)
+		}
+		one := conditions{args: c.args}
+		one.ofTerminals(s.filter, "terminal")
+		for _, text := range one.text {
+			part += " AND " + text
+		}
+		c.args = one.args
+		parts = append(parts, part)
+	}
+	if len(parts) > 0 {
+		err := each(ctx, tx, "SELECT terminal, scaled, currency, CAST(sum(claims) AS BIGINT), CAST(sum(amount_minor) AS BIGINT) FROM ("+strings.Join(parts, " UNION ALL ")+") u GROUP BY terminal, scaled, currency", c.args, func(rows *sql.Rows) (err error) {
+			var k accountKey
+			var scaled int
+			var a account
+			if err := rows.Scan(&k.terminal, &scaled, &k.currency, &a.claims, &a.paid); err != nil || scaled == 1 {
+				return err
+			}
+			sums[k], err = sums[k].plus(a)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("sums of the claims: %w", err)
+		}
+	}
+	for _, end := range ends {
+		c := s.during(end, "received", "terminal")
+		err := each(ctx, tx, "SELECT terminal, block_id, currency, count(*), CAST(sum(amount_minor) AS BIGINT) FROM claims"+c.where()+" GROUP BY terminal, block_id, currency", c.args,
+			s.amounts(sums, func(n, amount int64) account { return account{claims: n, paid: amount} }))
+		if err != nil {
+			return fmt.Errorf("claims: %w", err)
+		}
 	}
 	return nil
 }

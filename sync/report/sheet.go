@@ -1,7 +1,8 @@
 package report
 
 import (
-	"bufio"
+	"archive/zip"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -22,36 +23,19 @@ const byteOrderMark = "\xEF\xBB\xBF"
 // seconds. A text that Excel would turn into a number or a day, as 0000123 or 1E5, is
 // written as ="0000123", which it shows as it is; one that it would take for a formula has
 // an apostrophe in front.
-func (r Report) WriteFrenchCSV(w io.Writer) error {
-	out := bufio.NewWriter(w)
-	_, _ = out.WriteString(byteOrderMark) // Flush gives the first error
-	cells := make([]string, len(r.Columns))
-	for i, c := range r.Columns {
-		cells[i] = frenchQuoted(c.Title.FR)
-	}
-	_, _ = out.WriteString(strings.Join(cells, ";") + "\r\n")
-	for _, row := range r.Rows {
-		for i, v := range row {
-			cells[i] = r.frenchCell(v)
-		}
-		if _, err := out.WriteString(strings.Join(cells, ";") + "\r\n"); err != nil {
-			return err
-		}
-	}
-	return out.Flush()
-}
+func (r Report) WriteFrenchCSV(w io.Writer) error { return r.WriteIn(w, CSVFrench, money.French) }
 
 // looksLikeNumber matches what Excel may read as another thing than text.
 var looksLikeNumber = regexp.MustCompile(`^[0-9][0-9eE+./: -]*$`)
 
-func (r Report) frenchCell(v Value) string {
+func (r *Report) frenchCell(v Value) string {
 	if !v.Known {
 		return ""
 	}
 	switch v.Kind {
 	case KindText:
 		text := clean(v.Text)
-		if looksLikeNumber.MatchString(text) {
+		if text != "" && text[0] >= '0' && text[0] <= '9' && looksLikeNumber.MatchString(text) {
 			return frenchQuoted(`="` + text + `"`)
 		}
 		return frenchQuoted(harmless(text))
@@ -118,63 +102,88 @@ func newSheetStyles(f *excelize.File) (s sheetStyles, err error) {
 // they are, with the totals. Identifiers are texts, so that none loses its zeros; a text is
 // never a formula. Days and times, in the report's zone, are dates; amounts are numbers in
 // whole units of their currency; durations are seconds. Rows are streamed.
-func (r Report) WriteXLSX(w io.Writer, lang money.Language) (err error) {
-	f := excelize.NewFile()
+func (r Report) WriteXLSX(w io.Writer, lang money.Language) error { return r.WriteIn(w, XLSX, lang) }
+
+// sheetEncoder writes a workbook. What the rows come to in it lies in a file of excelize's
+// once it is large.
+type sheetEncoder struct {
+	w      io.Writer
+	lang   money.Language
+	file   *excelize.File
+	styles sheetStyles
+	out    *excelize.StreamWriter
+	line   int
+	cells  []any
+}
+
+func (e *sheetEncoder) about() string { return Text{"à propos", "about"}.In(e.lang) }
+
+func (e *sheetEncoder) begin(r *Report) (err error) {
+	e.file = excelize.NewFile()
 	defer func() {
-		if failed := f.Close(); err == nil {
-			err = failed
+		if err != nil {
+			err = errors.Join(fmt.Errorf("sheet %s: %w", r.Name, err), e.file.Close())
 		}
 	}()
 	made := r.Made.UTC().Format(time.RFC3339)
-	if err := f.SetDocProps(&excelize.DocProperties{Creator: "Grattoir", Title: r.Title.In(lang), Created: made, Modified: made}); err != nil {
+	if err := e.file.SetDocProps(&excelize.DocProperties{Creator: "Grattoir", Title: r.Title.In(e.lang), Created: made, Modified: made}); err != nil {
 		return err
 	}
-	styles, err := newSheetStyles(f)
-	if err != nil {
+	if e.styles, err = newSheetStyles(e.file); err != nil {
 		return err
 	}
-	about := Text{"à propos", "about"}.In(lang)
-	if err := f.SetSheetName("Sheet1", r.Name); err != nil {
+	if err := e.file.SetSheetName("Sheet1", r.Name); err != nil {
 		return err
 	}
-	if _, err := f.NewSheet(about); err != nil {
+	if _, err := e.file.NewSheet(e.about()); err != nil {
 		return err
 	}
-	if err := r.sheetOfRows(f, styles, lang); err != nil {
-		return fmt.Errorf("sheet %s: %w", r.Name, err)
-	}
-	if err := r.sheetOfTotals(f, about, styles, lang); err != nil {
-		return fmt.Errorf("sheet %s: %w", about, err)
-	}
-	return f.Write(w)
-}
-
-func (r Report) sheetOfRows(f *excelize.File, styles sheetStyles, lang money.Language) error {
-	out, err := f.NewStreamWriter(r.Name)
-	if err != nil {
+	if e.out, err = e.file.NewStreamWriter(r.Name); err != nil {
 		return err
 	}
 	for i, c := range r.Columns {
-		if err := out.SetColWidth(i+1, i+1, float64(min(max(len(c.Title.In(lang))+2, 12), 40))); err != nil {
+		if err := e.out.SetColWidth(i+1, i+1, float64(min(max(len(c.Title.In(e.lang))+2, 12), 40))); err != nil {
 			return err
 		}
 	}
-	if err := out.SetPanes(&excelize.Panes{Freeze: true, YSplit: 1, TopLeftCell: "A2", ActivePane: "bottomLeft"}); err != nil {
+	if err := e.out.SetPanes(&excelize.Panes{Freeze: true, YSplit: 1, TopLeftCell: "A2", ActivePane: "bottomLeft"}); err != nil {
 		return err
 	}
-	if err := out.SetRow("A1", r.sheetHead(styles, lang)); err != nil {
-		return err
+	e.line, e.cells = 1, make([]any, len(r.Columns))
+	return e.out.SetRow("A1", r.sheetHead(e.styles, e.lang))
+}
+
+// maxSheetRows is how many rows a workbook's sheet has, after its head.
+const maxSheetRows = 1<<20 - 1
+
+func (e *sheetEncoder) row(r *Report, row []Value) (err error) {
+	if e.line > maxSheetRows {
+		err = fmt.Errorf("%w: a workbook has %d rows at most: choose fewer days, a shop or a game, or CSV", ErrTooLarge, maxSheetRows)
 	}
-	cells := make([]any, len(r.Columns))
-	for n, row := range r.Rows {
-		for i, v := range row {
-			cells[i] = r.sheetCell(v, styles)
-		}
-		if err := out.SetRow("A"+strconv.Itoa(n+2), cells); err != nil {
-			return err
-		}
+	for i, v := range row {
+		e.cells[i] = r.sheetCell(v, e.styles)
 	}
-	return out.Flush()
+	e.line++
+	if err == nil {
+		err = e.out.SetRow("A"+strconv.Itoa(e.line), e.cells)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("sheet %s: %w", r.Name, err), e.file.Close())
+	}
+	return nil
+}
+
+func (e *sheetEncoder) end(r *Report) (err error) {
+	defer func() { err = errors.Join(err, e.file.Close()) }()
+	if err := e.out.Flush(); err != nil {
+		return fmt.Errorf("sheet %s: %w", r.Name, err)
+	}
+	if err := r.sheetOfTotals(e.file, e.about(), e.styles, e.lang); err != nil {
+		return fmt.Errorf("sheet %s: %w", e.about(), err)
+	}
+	// Otherwise the whole workbook would be put together in memory.
+	e.file.SetZipWriter(func(io.Writer) excelize.ZipWriter { return zip.NewWriter(e.w) })
+	return e.file.Write(io.Discard)
 }
 
 func (r Report) sheetHead(styles sheetStyles, lang money.Language) []any {
@@ -238,7 +247,7 @@ func (r Report) sheetOfTotals(f *excelize.File, name string, styles sheetStyles,
 	}
 	put(excelize.Cell{StyleID: styles.head, Value: r.Title.In(lang)})
 	put(Text{"fait", "made"}.In(lang), r.sheetCell(timeValue(r.Made), styles), r.Zone.String())
-	put(Text{"lignes", "rows"}.In(lang), len(r.Rows))
+	put(Text{"lignes", "rows"}.In(lang), r.count)
 	set := r.Filter.set()
 	for _, key := range []string{"terminal", "shop", "region", "game", "block", "from", "to", "by"} {
 		if text, ok := set[key]; ok {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"grattoir/sync/central"
 	"grattoir/sync/wire"
 	"grattoir/validate"
 )
@@ -28,12 +29,8 @@ const (
 )
 
 const (
-	timesUsual   = 3    // as often as in the rest of the fleet, or more
-	fewest       = 4    // events at least
-	nightBegins  = 0    // hours in the filter's zone, from
-	nightEnds    = 5    // and to before
-	middleFrom   = 5    // a middle prize is worth so many times the ticket's price or more
-	middleToCent = 1000 // and at most so many times
+	timesUsual = 3 // as often as in the rest of the fleet, or more
+	fewest     = 4 // events at least
 )
 
 func aboutSignals() About {
@@ -69,6 +66,7 @@ type counting struct {
 	r      *Report
 	places map[string]place
 	blocks map[validate.BlockID]block
+	paid   map[string]paidSum // by terminal
 	found  []finding
 }
 
@@ -78,6 +76,9 @@ func (r *Report) readSignals(ctx context.Context, tx *sql.Tx) (err error) {
 		return err
 	}
 	if x.blocks, err = readBlocks(ctx, tx); err != nil {
+		return err
+	}
+	if err := x.readPaid(ctx, tx); err != nil {
 		return err
 	}
 	looks, err := x.readLooks(ctx, tx)
@@ -152,7 +153,7 @@ func (x *counting) keep(list []finding, scores []float64, tries int) {
 // readLooks counts the tickets that were looked at, by terminal, of the filter's days.
 func (x *counting) readLooks(ctx context.Context, tx *sql.Tx) (map[string]int64, error) {
 	looks := map[string]int64{}
-	c := x.lookDays()
+	c := x.lookDays("day")
 	err := each(ctx, tx, "SELECT terminal, CAST(sum(number) AS BIGINT) FROM looks"+c.where()+" GROUP BY terminal", c.args, func(rows *sql.Rows) error {
 		var terminal string
 		var n int64
@@ -166,13 +167,14 @@ func (x *counting) readLooks(ctx context.Context, tx *sql.Tx) (map[string]int64,
 	return looks, nil
 }
 
-func (x *counting) lookDays() conditions {
+// lookDays are the filter's days on a column of days.
+func (x *counting) lookDays(column string) conditions {
 	var c conditions
 	if f := x.r.Filter; !f.From.IsZero() {
-		c.and("day >= $%d", f.From.String())
+		c.and(column+" >= $%d", f.From.String())
 	}
 	if f := x.r.Filter; !f.To.IsZero() {
-		c.and("day <= $%d", f.To.String())
+		c.and(column+" <= $%d", f.To.String())
 	}
 	return c
 }
@@ -197,7 +199,7 @@ func (x *counting) manualEntry(ctx context.Context, tx *sql.Tx, looks map[string
 	for terminal, n := range looks {
 		tallies[terminal] = tally{0, n}
 	}
-	c := x.lookDays()
+	c := x.lookDays("day")
 	c.and("entered = $%d", validate.Typed)
 	err := x.each(ctx, tx, "SELECT terminal, CAST(sum(number) AS BIGINT) FROM looks"+c.where()+" GROUP BY terminal", c.args, func(terminal string, n int64) {
 		tallies[terminal] = tally{n, tallies[terminal].tries}
@@ -341,102 +343,63 @@ func (x *counting) overpaid(ctx context.Context, tx *sql.Tx, _ map[string]int64)
 // and can still be paid at a counter. The share of middle prizes is that of the tables of
 // the tickets themselves, so no other terminal's honesty is assumed. Binomial, lower side.
 // The case: Ontario's insiders, 247 major prizes where about 57 were expected (CBC 2006).
-func (x *counting) middleMissing(ctx context.Context, tx *sql.Tx, _ map[string]int64) error {
-	tables, err := readTiers(ctx, tx)
-	if err != nil {
-		return err
-	}
-	share := map[validate.BlockID]float64{} // of the middle among small and middle prizes
-	for id, table := range tables {
-		var small, middle int64
-		for _, t := range table {
-			switch b := x.blocks[id]; {
-			case t.amount < middleFrom*b.price:
-				small += t.tickets
-			case t.amount <= middleToCent*b.price:
-				middle += t.tickets
-			}
-		}
-		if small+middle > 0 && !x.blocks[id].scaled {
-			share[id] = float64(middle) / float64(small+middle)
-		}
-	}
-	type seen struct {
-		tally
-		expected float64
-	}
-	terminals := map[string]seen{}
-	var c conditions
-	c.ofDays(x.r.Filter, "paid")
-	err = each(ctx, tx, "SELECT terminal, block_id, amount_minor, count(*) FROM claims"+c.where()+" GROUP BY terminal, block_id, amount_minor", c.args, func(rows *sql.Rows) error {
-		var terminal string
-		var raw []byte
-		var amount, n int64
-		if err := rows.Scan(&terminal, &raw, &amount, &n); err != nil {
-			return err
-		}
-		id, err := blockID(raw)
-		b := x.blocks[id]
-		if m, ok := share[id]; err == nil && ok && amount <= middleToCent*b.price {
-			s := terminals[terminal]
-			s.tries += n
-			s.expected += m * float64(n)
-			if amount >= middleFrom*b.price {
-				s.events += n
-			}
-			terminals[terminal] = s
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("claims: %w", err)
-	}
+func (x *counting) middleMissing(context.Context, *sql.Tx, map[string]int64) error {
 	var list []finding
 	var scores []float64
-	for terminal, s := range terminals {
-		if s.expected < fewest || float64(s.events)*timesUsual > s.expected {
+	tries := 0
+	for terminal, s := range x.paid {
+		if s.judged == 0 {
 			continue
 		}
-		p := s.expected / float64(s.tries)
-		v := binomialScore(s.tries-s.events, s.tries, 1-p) // as few of the middle, or fewer
+		tries++
+		expected := float64(s.expected) / 1e9
+		if expected < fewest || float64(s.middle)*timesUsual > expected {
+			continue
+		}
+		p := expected / float64(s.judged)
+		v := binomialScore(s.judged-s.middle, s.judged, 1-p) // as few of the middle, or fewer
 		scores = append(scores, v)
-		list = append(list, finding{signal: MiddleMissing, terminal: terminal, observed: s.events, of: s.tries, expected: s.expected, score: v,
-			explained: fmt.Sprintf("of %d prizes paid, %d are of the middle; by the tables about %.1f would be", s.tries, s.events, s.expected)})
+		list = append(list, finding{signal: MiddleMissing, terminal: terminal, observed: s.middle, of: s.judged, expected: expected, score: v,
+			explained: fmt.Sprintf("of %d prizes paid, %d are of the middle; by the tables about %.1f would be", s.judged, s.middle, expected)})
 	}
-	x.keep(list, scores, len(terminals))
+	x.keep(list, scores, tries)
 	return nil
 }
 
-// oddHours compares how many payments lie in the night, from nightBegins to nightEnds in
-// the filter's zone by the device's clock. False alarms: a shop that is open at night, a
-// clock that is wrong (see the sync report's skew).
-func (x *counting) oddHours(ctx context.Context, tx *sql.Tx, _ map[string]int64) error {
-	tallies := map[string]tally{}
-	var c conditions
-	c.ofDays(x.r.Filter, "paid")
-	if err := x.each(ctx, tx, "SELECT terminal, count(*) FROM claims"+c.where()+" GROUP BY terminal", c.args, func(terminal string, n int64) { tallies[terminal] = tally{0, n} }); err != nil {
-		return fmt.Errorf("claims: %w", err)
+// paidSum is what a terminal paid, as central's sums count it: by night, and of the small
+// and middle prizes those of the middle, and how many of these the tables expect, in 1e-9.
+type paidSum struct{ claims, night, judged, middle, expected int64 }
+
+// readPaid reads the sums of the filter's days, which are Paris's.
+func (x *counting) readPaid(ctx context.Context, tx *sql.Tx) error {
+	x.paid = map[string]paidSum{}
+	table, c := "month_sums", x.lookDays("paid")
+	if c.args != nil {
+		table = "terminal_sums"
 	}
-	err := each(ctx, tx, "SELECT terminal, substr(paid, 1, 13), count(*) FROM claims"+c.where()+" GROUP BY terminal, substr(paid, 1, 13)", c.args, func(rows *sql.Rows) error {
-		var terminal, hour string
-		var n int64
-		if err := rows.Scan(&terminal, &hour, &n); err != nil {
-			return err
-		}
-		at, err := wire.ParseTime(hour + ":00:00.000Z")
-		if err != nil {
-			return nil // a clock gone wild has no night
-		}
-		if h := at.In(x.r.Zone).Hour(); h >= nightBegins && h < nightEnds {
-			tallies[terminal] = tally{tallies[terminal].events + n, tallies[terminal].tries}
-		}
-		return nil
+	err := each(ctx, tx, "SELECT terminal, CAST(sum(claims) AS BIGINT), CAST(sum(night) AS BIGINT), CAST(sum(judged) AS BIGINT), CAST(sum(middle) AS BIGINT), CAST(sum(expected) AS BIGINT) FROM "+table+c.where()+" GROUP BY terminal", c.args, func(rows *sql.Rows) error {
+		var terminal string
+		var s paidSum
+		err := rows.Scan(&terminal, &s.claims, &s.night, &s.judged, &s.middle, &s.expected)
+		x.paid[terminal] = s
+		return err
 	})
 	if err != nil {
-		return fmt.Errorf("claims: %w", err)
+		return fmt.Errorf("sums of the claims: %w", err)
+	}
+	return nil
+}
+
+// oddHours compares how many payments lie in the night, from central.NightBegins to
+// NightEnds in Paris by the device's clock. False alarms: a shop that is open at night, a
+// clock that is wrong (see the sync report's skew).
+func (x *counting) oddHours(context.Context, *sql.Tx, map[string]int64) error {
+	tallies := map[string]tally{}
+	for terminal, s := range x.paid {
+		tallies[terminal] = tally{s.night, s.claims}
 	}
 	x.compare(OddHours, tallies, func(t tally, usual float64) string {
-		return fmt.Sprintf("%s of the payments lie between %d and %d h, elsewhere %s", percent(float64(t.events)/float64(t.tries)), nightBegins, nightEnds, percent(usual))
+		return fmt.Sprintf("%s of the payments lie between %d and %d h, elsewhere %s", percent(float64(t.events)/float64(t.tries)), central.NightBegins, central.NightEnds, percent(usual))
 	})
 	return nil
 }
@@ -447,13 +410,12 @@ func (x *counting) oddHours(ctx context.Context, tx *sql.Tx, _ map[string]int64)
 // alarms: a printer that fails.
 func (x *counting) cancelled(ctx context.Context, tx *sql.Tx, _ map[string]int64) error {
 	tallies := map[string]tally{}
-	for _, q := range []struct {
-		query, at, state string
-		event            bool
-	}{
-		{"SELECT terminal, count(*) FROM claims", "paid", "", false},
-		{"SELECT terminal, count(*) FROM reversals", "asked", "", true},
-		{"SELECT terminal, count(*) FROM online_claims", "asked", string(wire.ClaimReturned), true},
+	for terminal, s := range x.paid {
+		tallies[terminal] = tally{0, s.claims}
+	}
+	for _, q := range []struct{ query, at, state string }{
+		{"SELECT terminal, count(*) FROM reversals", "asked", ""},
+		{"SELECT terminal, count(*) FROM online_claims", "asked", string(wire.ClaimReturned)},
 	} {
 		var c conditions
 		c.ofDays(x.r.Filter, q.at)
@@ -462,10 +424,7 @@ func (x *counting) cancelled(ctx context.Context, tx *sql.Tx, _ map[string]int64
 		}
 		err := x.each(ctx, tx, q.query+c.where()+" GROUP BY terminal", c.args, func(terminal string, n int64) {
 			t := tallies[terminal]
-			if q.event {
-				t.events += n
-			}
-			if !q.event || q.state != "" { // a claim given back is no payment yet
+			if t.events += n; q.state != "" { // a claim given back is no payment yet
 				t.tries += n
 			}
 			tallies[terminal] = t

@@ -103,9 +103,11 @@ func (r *Report) readSync(ctx context.Context, tx *sql.Tx) error {
 	slices.SortStableFunc(list, func(a, b terminal) int { return place[a.stateAt(r.Made)] - place[b.stateAt(r.Made)] })
 	for _, t := range list {
 		r.Parts[place[t.stateAt(r.Made)]].Count++
-		r.Rows = append(r.Rows, t.row(r.Made, p, conflicts[t.name]))
+		if err := r.add(t.row(r.Made, p, conflicts[t.name])...); err != nil {
+			return err
+		}
 	}
-	r.Totals = [][]Value{totalRow(r.Columns, r.Rows, "unsent", "conflicts")}
+	r.addTotals("unsent", "conflicts")
 	return nil
 }
 
@@ -325,17 +327,4 @@ func countConflicts(ctx context.Context, tx *sql.Tx) (map[string]int64, error) {
 		return nil, fmt.Errorf("conflicts: %w", err)
 	}
 	return counts, nil
-}
-
-// totalRow sums the named columns; the others have no total.
-func totalRow(columns []Column, rows [][]Value, keys ...string) []Value {
-	row := make([]Value, len(columns))
-	for i, c := range columns {
-		row[i] = unknown(c.Kind)
-		if slices.Contains(keys, c.Key) {
-			row[i] = total(rows, i)
-			row[i].Kind = c.Kind
-		}
-	}
-	return row
 }

@@ -2,14 +2,12 @@ package report
 
 import (
 	"bytes"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -43,46 +41,18 @@ func (r Report) Write(w io.Writer, f Format) error { return r.WriteIn(w, f, mone
 // WriteIn is Write in a language: it is the table's and the workbook's. A French CSV is
 // French, and JSON and CSV have the same keys in every language.
 func (r Report) WriteIn(w io.Writer, f Format, lang money.Language) error {
-	switch f {
-	case Table:
-		return r.WriteTable(w, lang)
-	case JSON:
-		return r.WriteJSON(w)
-	case CSV:
-		return r.WriteCSV(w)
-	case CSVFrench:
-		return r.WriteFrenchCSV(w)
-	case XLSX:
-		return r.WriteXLSX(w, lang)
+	enc, err := newEncoder(w, f, lang)
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("%w %.40q: want table, json, csv, csv-fr or xlsx", ErrFormat, string(f))
+	return r.encode(enc)
 }
 
 // WriteCSV writes the rows, without totals, after RFC 4180: comma, CRLF, a header of the
 // columns' keys. Times are UTC with milliseconds, durations are seconds, amounts have a
 // decimal point and no sign of their currency; a cell that is not known is empty. A text
 // that a spreadsheet would take for a formula has an apostrophe in front.
-func (r Report) WriteCSV(w io.Writer) error {
-	out := csv.NewWriter(w)
-	out.UseCRLF = true
-	cells := make([]string, len(r.Columns))
-	for i, c := range r.Columns {
-		cells[i] = c.Key
-	}
-	if err := out.Write(cells); err != nil {
-		return err
-	}
-	for _, row := range r.Rows {
-		for i, v := range row {
-			cells[i] = v.csv()
-		}
-		if err := out.Write(cells); err != nil {
-			return err
-		}
-	}
-	out.Flush()
-	return out.Error()
-}
+func (r Report) WriteCSV(w io.Writer) error { return r.WriteIn(w, CSV, money.English) }
 
 func (v Value) csv() string {
 	if !v.Known {
@@ -116,23 +86,20 @@ func harmless(text string) string {
 
 // decimalText writes thousandths with three places.
 func decimalText(thousandths int64, point string) string {
-	sign := ""
+	b := make([]byte, 0, 24)
 	if thousandths < 0 {
-		sign, thousandths = "-", -thousandths
+		b, thousandths = append(b, '-'), -thousandths
 	}
-	return fmt.Sprintf("%s%d%s%03d", sign, thousandths/1000, point, thousandths%1000)
+	b = append(strconv.AppendInt(b, thousandths/1000, 10), point...)
+	rest := thousandths % 1000
+	return string(append(b, byte('0'+rest/100), byte('0'+rest/10%10), byte('0'+rest%10)))
 }
 
 // WriteJSON writes name, titles, filter, clock, columns, rows, totals and parts. Rows are
 // objects. The key of an amount ends in _minor, whole minor units, that of a duration in
 // _ms. What is not known is null; a total leaves those cells out and says how many they
 // were under the key with _unknown.
-func (r Report) WriteJSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(r)
-}
+func (r Report) WriteJSON(w io.Writer) error { return r.WriteIn(w, JSON, money.English) }
 
 type jsonColumn struct {
 	Key      string `json:"key"`
@@ -201,18 +168,30 @@ func (r Report) jsonRow(row []Value) json.RawMessage {
 	return json.RawMessage("{" + b.String() + "}")
 }
 
-func (v Value) json() []byte {
+func (v Value) json() []byte { return v.appendJSON(nil) }
+
+func (v Value) appendJSON(b []byte) []byte {
 	switch {
 	case !v.Known:
-		return []byte("null")
+		return append(b, "null"...)
 	case v.Kind == KindText, v.Kind == KindDay:
-		return quoted(v.Text)
+		return appendQuoted(b, v.Text)
 	case v.Kind == KindDecimal:
-		return []byte(decimalText(v.Int, "."))
+		return append(b, decimalText(v.Int, ".")...)
 	case v.Kind == KindTime:
-		return quoted(wire.FormatTime(v.Time))
+		return appendQuoted(b, wire.FormatTime(v.Time))
 	}
-	return strconv.AppendInt(nil, v.Int, 10)
+	return strconv.AppendInt(b, v.Int, 10)
+}
+
+// appendQuoted quotes plain texts by itself: most are, and json.Marshal is slow for them.
+func appendQuoted(b []byte, s string) []byte {
+	for _, c := range []byte(s) {
+		if c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' || c == 0x7f {
+			return append(b, quoted(s)...)
+		}
+	}
+	return append(append(append(b, '"'), s...), '"')
 }
 
 // quoted is s as JSON. Encoding a string cannot fail.
@@ -238,41 +217,7 @@ func (f Filter) set() map[string]string {
 
 // WriteTable writes the report for people: a title with the clock and the filter, the
 // parts, the rows, the totals. Columns without a word or a number are left out, and said so.
-func (r Report) WriteTable(w io.Writer, lang money.Language) error {
-	if _, err := fmt.Fprintf(w, "%s, %s%s\n", r.Title.In(lang), r.Made.In(r.Zone).Format("2006-01-02 15:04:05 MST"), r.filterWords()); err != nil {
-		return err
-	}
-	if r.Parts != nil {
-		words := make([]string, len(r.Parts))
-		for i, p := range r.Parts {
-			words[i] = fmt.Sprintf("%d %s", p.Count, p.Title.In(lang))
-		}
-		if _, err := fmt.Fprintf(w, "%d = %s\n", len(r.Rows), strings.Join(words, " + ")); err != nil {
-			return err
-		}
-	}
-	shown, empty := r.split(lang)
-	var padded bytes.Buffer
-	out := tabwriter.NewWriter(&padded, 0, 0, 2, ' ', 0)
-	for _, line := range r.lines(shown, lang) {
-		if _, err := fmt.Fprintln(out, strings.Join(line, "\t")); err != nil {
-			return err
-		}
-	}
-	if err := out.Flush(); err != nil {
-		return err
-	}
-	for line := range strings.Lines(padded.String()) {
-		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
-			return err
-		}
-	}
-	if len(empty) == 0 || len(r.Rows) == 0 {
-		return nil
-	}
-	_, err := fmt.Fprintf(w, "%s: %s\n", Text{"Colonnes vides", "Empty columns"}.In(lang), strings.Join(empty, ", "))
-	return err
-}
+func (r Report) WriteTable(w io.Writer, lang money.Language) error { return r.WriteIn(w, Table, lang) }
 
 func (r Report) filterWords() string {
 	var b strings.Builder
@@ -283,53 +228,6 @@ func (r Report) filterWords() string {
 		}
 	}
 	return b.String()
-}
-
-// split tells columns worth showing from those without one known, non-empty cell.
-func (r Report) split(lang money.Language) (shown []int, empty []string) {
-	for i, c := range r.Columns {
-		some := len(r.Rows) == 0
-		for _, row := range r.Rows {
-			some = some || r.Words(row[i], lang, money.Receipt) != "" && row[i].Known
-		}
-		if some {
-			shown = append(shown, i)
-		} else {
-			empty = append(empty, c.Title.In(lang))
-		}
-	}
-	return shown, empty
-}
-
-// lines are the table's cells, numbers padded on the left so that digits stand under digits.
-func (r Report) lines(columns []int, lang money.Language) [][]string {
-	titles := make([][]string, len(columns))
-	deepest := 0
-	for at, i := range columns {
-		titles[at] = wrap(r.Columns[i].Title.In(lang), 11)
-		deepest = max(deepest, len(titles[at]))
-	}
-	lines := make([][]string, deepest+len(r.Rows)+len(r.Totals))
-	for at, i := range columns {
-		cells := make([]string, deepest, len(lines))
-		copy(cells, titles[at])
-		for _, row := range r.Rows {
-			cells = append(cells, r.Words(row[i], lang, money.Receipt))
-		}
-		for _, row := range r.Totals {
-			text := r.Words(row[i], lang, money.Receipt)
-			if at == 0 {
-				text = Text{"TOTAL", "TOTAL"}.In(lang)
-			} else if !row[i].Known && row[i].Holes == 0 {
-				text = ""
-			}
-			cells = append(cells, text)
-		}
-		for n, cell := range align(cells, r.Columns[i].Kind) {
-			lines[n] = append(lines[n], cell)
-		}
-	}
-	return lines
 }
 
 // wrap breaks a title between words, so that titles do not make the table wide.
@@ -343,20 +241,6 @@ func wrap(title string, width int) []string {
 		}
 	}
 	return lines
-}
-
-func align(cells []string, kind Kind) []string {
-	if kind == KindText || kind == KindTime || kind == KindDay {
-		return cells
-	}
-	width := 0
-	for _, c := range cells {
-		width = max(width, utf8.RuneCountInString(c))
-	}
-	for i, c := range cells {
-		cells[i] = strings.Repeat(" ", width-utf8.RuneCountInString(c)) + c
-	}
-	return cells
 }
 
 // Words is a value for people: "-" for unknown, times in the report's zone, durations in
@@ -408,6 +292,13 @@ func durationWords(d time.Duration, lang money.Language) string {
 
 // clean keeps what a terminal told from moving the cursor or the columns.
 func clean(s string) string {
+	plain := true
+	for _, c := range []byte(s) {
+		plain = plain && c >= ' ' && c < 0x7f
+	}
+	if plain { // most are
+		return s
+	}
 	return strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) {
 			return '?'

@@ -92,7 +92,7 @@ func (s BlockStore) bring(ctx context.Context, b wire.Block, sums *wire.Pieces, 
 	if err := hashes(f, b); err != nil {
 		return err
 	}
-	if err := os.Rename(path, filepath.Join(s.Dir, b.SHA256+blockSuffix)); err != nil {
+	if err := os.Rename(path, filepath.Join(s.Dir, b.SHA256+cmp.Or(s.whole, blockSuffix))); err != nil {
 		return fmt.Errorf("%w: %w", ErrStore, err)
 	}
 	if err := syncDir(s.Dir); err != nil {
@@ -355,7 +355,10 @@ func describes(b wire.Block, text string) (*wire.Pieces, error) {
 }
 
 // fromCentral asks central for bytes of a block.
-func (u *Uplink) fromCentral(b wire.Block) source {
+func (u *Uplink) fromCentral(b wire.Block) source { return u.fetchFrom(wire.PathBlocks, b) }
+
+// fetchFrom asks central for bytes of a file below a path.
+func (u *Uplink) fetchFrom(path string, b wire.Block) source {
 	open := func(ctx context.Context, from, to int64) (io.ReadCloser, int64, error) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		stall := time.AfterFunc(stallTimeout+u.client().pace.line(0), func() { cancel(fmt.Errorf("no byte within %v", stallTimeout)) })
@@ -369,7 +372,7 @@ func (u *Uplink) fromCentral(b wire.Block) source {
 			header.Set("Range", want)
 			header.Set("If-Range", `"`+b.SHA256+`"`)
 		}
-		r, err := u.client().open(ctx, http.MethodGet, wire.PathBlocks+b.SHA256, nil, header)
+		r, err := u.client().open(ctx, http.MethodGet, path+b.SHA256, nil, header)
 		if err != nil {
 			end()
 			return nil, 0, err

@@ -1,7 +1,9 @@
 package uplink
 
 import (
+	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +13,7 @@ import (
 
 	"grattoir/sync/central"
 	"grattoir/sync/ledger"
+	"grattoir/sync/wire"
 )
 
 // offline is a device with an enrolment file of a real central, and no network yet.
@@ -30,14 +33,17 @@ func offline(t *testing.T) (c *central.Central, net *pipes, text string) {
 	return c, net, text
 }
 
-// begin runs an uplink with an identity, on a ledger in dir.
-func begin(t *testing.T, dir string, id Identity, net *pipes) *link {
+// begin runs an uplink with an identity, on a ledger in dir, by the net or by another way.
+func begin(t *testing.T, dir string, id Identity, road *pipes, dial ...func(context.Context, string, string) (net.Conn, error)) *link {
 	t.Helper()
-	l := &link{fake: &fake{t: t}, net: net, blocks: make(chan struct{}, 100)}
+	if len(dial) == 0 {
+		dial = append(dial, road.Dial)
+	}
+	l := &link{fake: &fake{t: t}, net: road, blocks: make(chan struct{}, 100)}
 	l.ledger = must(ledger.Open(t.Context(), ledger.Options{Path: filepath.Join(dir, "ledger.db"), Terminal: id.Terminal, Sign: id.Sign,
 		Moment: func() ledger.Moment { return ledger.Moment{Boot: "b", Device: time.Now()} }}))
 	t.Cleanup(func() { _ = l.ledger.Close() })
-	l.opt = Options{Identity: id, Ledger: l.ledger, Blocks: BlockStore{Dir: filepath.Join(dir, "manifests"), Quota: 1 << 30}, Dial: net.Dial,
+	l.opt = Options{Identity: id, Ledger: l.ledger, Blocks: BlockStore{Dir: filepath.Join(dir, "manifests"), Quota: 1 << 30}, Dial: dial[0],
 		OnBlocks: func() { l.blocks <- struct{}{} }}
 	return l.start()
 }
@@ -97,6 +103,40 @@ func TestThiefOfAnEnrolmentFileIsSeen(t *testing.T) {
 		}
 		if s := second.uplink.Status(); !s.Suspended() || s.Refused != CodeForbidden {
 			t.Errorf("the second: %+v", s)
+		}
+	})
+}
+
+// TestCopyOfAnEnrolledCardIsFrozenByCentral: the token that it was made with is dead, both
+// cards have the key, and central freezes the name with its reason before the two pay on.
+func TestCopyOfAnEnrolledCardIsFrozenByCentral(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, net, text := offline(t)
+		shop, copied := t.TempDir(), t.TempDir()
+		begin(t, shop, must(EnrolFromFile(FileOptions{Text: []byte(text), Dir: filepath.Join(shop, "identity")})), net)
+		pass(time.Minute)
+		if at := must(c.Terminal(t.Context(), "T-1")); at.State != central.Enrolled || at.Frozen != "" {
+			t.Fatalf("the shop's own card: %+v", at)
+		}
+		for _, name := range []string{identityName, renewalName} {
+			text := must(os.ReadFile(filepath.Join(shop, "identity", name)))
+			if err := errors.Join(os.MkdirAll(filepath.Join(copied, "identity"), 0o700), os.WriteFile(filepath.Join(copied, "identity", name), text, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		second := begin(t, copied, must(LoadIdentity(filepath.Join(copied, "identity"))), net)
+		pass(time.Hour)
+		at := must(c.Terminal(t.Context(), "T-1"))
+		if at.Frozen != wire.StopTwoHeads || at.State != central.Suspended || at.Reason == "" {
+			t.Errorf("central: frozen %q, %s, %q", at.Frozen, at.State, at.Reason)
+		}
+		if s := second.uplink.Status(); !s.Suspended() {
+			t.Errorf("the copy: %+v", s)
+		}
+		third := begin(t, t.TempDir(), must(EnrolFromFile(FileOptions{Text: []byte(text), Dir: filepath.Join(t.TempDir(), "identity")})), net)
+		pass(time.Minute)
+		if s := third.uplink.Status(); !s.Suspended() {
+			t.Errorf("a third by the used token: %+v", s)
 		}
 	})
 }

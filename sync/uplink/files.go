@@ -60,7 +60,8 @@ func (f *files) step(ctx context.Context) (rest, error) {
 	if err := f.opt.Ledger.SetSnapshot(ctx, s.Version, s.Issued); err != nil {
 		return rest{}, fmt.Errorf("%w: %w", ErrStore, err)
 	}
-	return idle, nil
+	// Last: a terminal that lacks a block pays less, one that lacks an update pays as before.
+	return idle, f.fetchUpdate(ctx)
 }
 
 // settle is what can be done with no network: people are told what is missing, and a

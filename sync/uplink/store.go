@@ -35,6 +35,7 @@ type BlockStore struct {
 	Reserve int64 // bytes of the disk that downloads leave free
 
 	suffix   string                             // of what is on its way, "" for partSuffix
+	whole    string                             // end of a whole file's name, "" for blockSuffix
 	allocate func(f *os.File, size int64) error // takes a file's room on the disk, nil for the system's
 }
 

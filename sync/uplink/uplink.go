@@ -110,6 +110,10 @@ type Options struct {
 	OnPolicies func()
 	// OnCatalogue is called when another catalogue of games is here, see Catalogue; nil for nobody.
 	OnCatalogue func()
+	// Software tells what runs here and how far an update has come; nil for a terminal whose
+	// software is not central's. UpdateDir is where an offered update is put, its manifest last.
+	Software  Software
+	UpdateDir string
 	// OnListed is called when Listed has changed, nil for nobody.
 	OnListed func()
 	// Step, when set, is called before and after each durable step of a claim or a hold,
@@ -224,6 +228,7 @@ type Uplink struct {
 
 	run   string // random name of this program since its start
 	count int64  // hellos said; of that lane alone
+	bench string // hash of the bench record that central has heard; of that lane alone
 
 	mu         sync.Mutex // guards what follows
 	faults     map[Lane]Fault
@@ -232,12 +237,15 @@ type Uplink struct {
 	signed     time.Time // newest signed time heard since the start
 	signedAt   time.Time // when, by the device's clock with its monotonic reading
 	exceptions int64
-	refused    string         // code of what stops this terminal, as the ledger keeps it
-	agreed     int64          // journal epoch that a person has agreed to, 0 for none
-	moved      *wire.Position // what central holds, when that is not what it signed for
-	listed     *wire.Snapshot // the newest accepted, in force or on its way; never changed
-	told       int64          // newest version of it that central has named
-	texts      int            // newest text of it that central gives
+	refused    string            // code of what stops this terminal, as the ledger keeps it
+	agreed     int64             // journal epoch that a person has agreed to, 0 for none
+	moved      *wire.Position    // what central holds, when that is not what it signed for
+	listed     *wire.Snapshot    // the newest accepted, in force or on its way; never changed
+	told       int64             // newest version of it that central has named
+	texts      int               // newest text of it that central gives
+	offer      *wire.Offer       // central's newest, nil for none
+	offered    bool              // central has said since the start what it offers
+	coming     *wire.UpdateState // that is on its way here, nil for none
 	region     string
 	missing    []Missing
 	folder     int64 // bytes of manifests in the folder
@@ -690,11 +698,16 @@ func (u *Uplink) hello(ctx context.Context) (rest, error) {
 		DeviceTime: wire.FormatTime(asked), DiskFree: free, Faults: faults,
 		Stopped: stop, Acked: signed, Trust: u.me().file.Trust, Run: u.run, Count: u.count, Tells: true}
 	u.asked(ctx, &message)
+	told := u.benched(&message)
+	message.Software = u.software()
 	var a wire.HelloAnswer
 	if err := u.client().post(ctx, wire.PathHello, message, &a); err != nil {
 		return rest{}, err
 	}
 	u.heard()
+	if told != "" && a.Bench == told {
+		u.bench = told
+	}
 	u.measure(a.Time, asked, u.opt.Now())
 	if u.opt.Looks != nil && a.Sighted > 0 {
 		if err := u.opt.Looks.Sighted(ctx, a.Sighted); err != nil { // they are sent again
@@ -717,6 +730,7 @@ func (u *Uplink) hello(ctx context.Context) (rest, error) {
 		u.agree(a.Recover)
 	}
 	u.hearTexts(a.Texts)
+	u.hearOffer(a.Update)
 	u.hearSnapshot(a.Snapshot)
 	if err := u.setRegion(a.Region); err != nil {
 		return rest{}, err

@@ -124,6 +124,12 @@ type Hello struct {
 	Sightings []Sighting `json:"sightings,omitempty"`
 	// Tells says that the program tells what it may pay where the answer has Restored.
 	Tells bool `json:"tells,omitempty"`
+	// Bench is the record with which the terminal left the bench, told until central has
+	// answered with its hash; nil for none.
+	Bench *BenchNote `json:"bench,omitempty"`
+	// Software is what runs here and how far an update has come, nil from a program that
+	// tells none.
+	Software *Software `json:"software,omitempty"`
 }
 
 // Stop is what keeps a terminal from paying until a person at central has looked.
@@ -171,6 +177,11 @@ type HelloAnswer struct {
 	// Sighted is the number of the newest sighting that central holds, 0 for none: the
 	// terminal forgets those up to it.
 	Sighted int64 `json:"sighted,omitempty"`
+	// Bench is the SHA-256, in hexadecimal, of the text of the bench record that came with
+	// this hello: it need not be told again. "" from a central that knows none.
+	Bench string `json:"bench,omitempty"`
+	// Update is what the terminal is to install, nil for nothing.
+	Update *Offer `json:"update,omitempty"`
 }
 
 // Upload sends journal lines as they were written, in order, without a gap, from the

@@ -237,7 +237,7 @@ func (s *Shelf) Open(ctx context.Context, c ticket.Code) (validate.Opened, error
 	defer b.inUse.RUnlock()
 	h := b.Header
 	o.Block, o.Game, o.GameName, o.Emission, o.Number = h.Block, h.Game, h.Name, h.Emission, h.Number
-	o.Currency, o.Scaled, o.Internet, o.Weak = h.Currency, h.Scaled, h.Internet, h.Weak()
+	o.Currency, o.Scaled, o.Internet, o.Weak, o.Price = h.Currency, h.Scaled, h.Internet, h.Weak(), h.Price
 	tier, err := b.Open(ctx, c)
 	switch {
 	case err == nil:

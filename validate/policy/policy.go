@@ -38,8 +38,24 @@ type Policy struct {
 	BookedRiskParty   string       // who bears the loss when it was paid twice; "" with BookedRisk 0
 	CommissionSale    int          // what a shop keeps of the sale price of a settled pack, in hundredths of a percent
 	CommissionPaid    int          // what it gets for the prizes it paid, in hundredths of a percent of them
+	ResultSlips       ResultSlips  // for which checks a slip is printed; "" leaves it to the terminal's configuration
 	unlimited         bool
 }
+
+// ResultSlips says for which checks a slip of the result is printed.
+type ResultSlips string
+
+const (
+	// SlipsCentre offers one for tickets that the payment centre must see.
+	SlipsCentre ResultSlips = "centre"
+	// SlipsAsked offers one for every ticket.
+	SlipsAsked ResultSlips = "asked"
+	// SlipsEach prints one with every check of a whole code, and offers none.
+	SlipsEach ResultSlips = "each"
+)
+
+// Known tells whether r is one of the three.
+func (r ResultSlips) Known() bool { return r == SlipsCentre || r == SlipsAsked || r == SlipsEach }
 
 // None is the policy of a question that asks none: a check with no daemon. Every winner is pay.
 func None() Policy { return Policy{Version: "none", unlimited: true} }
@@ -79,6 +95,7 @@ func (p Policy) Validate() error {
 	}{{"commission_sale", p.CommissionSale}, {"commission_paid", p.CommissionPaid}} {
 		need(rate.parts >= 0 && rate.parts <= WholeRate, "%s = %d: want hundredths of a percent, 0 to %d", rate.name, rate.parts, WholeRate)
 	}
+	need(p.ResultSlips == "" || p.ResultSlips.Known(), "result_slips = %.20q: want \"centre\", \"asked\" or \"each\"", string(p.ResultSlips))
 	need(p.ClaimDays >= 1 && p.ClaimDays <= 3650, "claim_days = %d: want 1 to 3650", p.ClaimDays)
 	return errors.Join(errs...)
 }

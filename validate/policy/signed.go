@@ -11,11 +11,13 @@ import (
 // MaxText bounds a signed policy, its signatures included, in bytes.
 const MaxText = 16 << 10
 
-// A policy that names commissions is of the second version: programs that know the first
-// one alone refuse it, rather than settle without them.
+// A policy is of the lowest version that can say what it says. One that names commissions is
+// of the second, one that says for which checks slips are printed of the third: programs that
+// know only what is below refuse it, rather than do without.
 const (
 	firstLine  = "grattoir policy v1"
 	secondLine = "grattoir policy v2"
+	thirdLine  = "grattoir policy v3"
 )
 
 // Text is the canonical text that is signed: one key and value a line, in this order.
@@ -24,10 +26,14 @@ const (
 func (p Policy) Text() string {
 	var b strings.Builder
 	line := func(key string, value any) { fmt.Fprintf(&b, "%s %v\n", key, value) }
-	rates := p.CommissionSale != 0 || p.CommissionPaid != 0
-	if rates {
+	slips := p.ResultSlips != ""
+	rates := slips || p.CommissionSale != 0 || p.CommissionPaid != 0
+	switch {
+	case slips:
+		b.WriteString(thirdLine + "\n")
+	case rates:
 		b.WriteString(secondLine + "\n")
-	} else {
+	default:
 		b.WriteString(firstLine + "\n")
 	}
 	line("version", p.Version)
@@ -49,6 +55,9 @@ func (p Policy) Text() string {
 		line("commission-sale", p.CommissionSale)
 		line("commission-paid", p.CommissionPaid)
 	}
+	if slips {
+		line("result-slips", string(p.ResultSlips))
+	}
 	return b.String()
 }
 
@@ -67,7 +76,7 @@ func Parse(text string) (Policy, error) {
 	}
 	r := reader{lines: strings.Split(text, "\n")}
 	first := r.next()
-	if first != firstLine && first != secondLine {
+	if first != firstLine && first != secondLine && first != thirdLine {
 		return Policy{}, fmt.Errorf("policy line 1: want %q, found %.60q: another kind of file, or of a newer program", firstLine, first)
 	}
 	var p Policy
@@ -89,8 +98,11 @@ func Parse(text string) (Policy, error) {
 	if party := r.value("booked-risk-party"); party != "-" {
 		p.BookedRiskParty = party
 	}
-	if first == secondLine {
+	if first != firstLine {
 		p.CommissionSale, p.CommissionPaid = int(r.number("commission-sale")), int(r.number("commission-paid"))
+	}
+	if first == thirdLine {
+		p.ResultSlips = ResultSlips(r.value("result-slips"))
 	}
 	if r.err != nil {
 		return Policy{}, r.err

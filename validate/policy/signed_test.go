@@ -76,6 +76,25 @@ func TestTextOfVersion2NamesCommissions(t *testing.T) {
 	}
 }
 
+// TestTextOfVersion3NamesResultSlips: with or without commissions, and nothing else is of it.
+func TestTextOfVersion3NamesResultSlips(t *testing.T) {
+	slips := example()
+	slips.ResultSlips = SlipsEach
+	want := strings.Replace(exampleText, "policy v1", "policy v3", 1) + "commission-sale 0\ncommission-paid 0\nresult-slips each\n"
+	if got := slips.Text(); got != want {
+		t.Errorf("%s", got)
+	}
+	if p, err := Parse(want); err != nil || p != slips {
+		t.Errorf("%+v %v", p, err)
+	}
+	for _, text := range []string{strings.Replace(want, "slips each", "slips some", 1), strings.Replace(want, "slips each", "slips ", 1), strings.Replace(want, "result-slips each\n", "", 1),
+		strings.Replace(want, "policy v3", "policy v2", 1)} {
+		if p, err := Parse(text); err == nil {
+			t.Errorf("taken as %+v:\n%s", p, text)
+		}
+	}
+}
+
 // TestTextCarriesEveryField changes each field of a policy: none may be left out of what
 // is signed.
 func TestTextCarriesEveryField(t *testing.T) {
@@ -89,6 +108,8 @@ func TestTextCarriesEveryField(t *testing.T) {
 		switch f.Interface().(type) {
 		case string:
 			f.SetString("XAF") // good for each of them
+		case ResultSlips:
+			f.SetString(string(SlipsAsked))
 		case int, int64, money.Amount:
 			f.SetInt(f.Int() + 1)
 		case Date:

@@ -121,6 +121,10 @@
   function type(key) {
     const pad = document.getElementById("keypad");
     if (!pad) return;
+    if (key === "page") {
+      pad.classList.toggle("second");
+      return;
+    }
     const field = pad.elements.digits;
     if (key === "back") field.value = field.value.slice(0, -1);
     else if (field.value.length < Number(pad.dataset.max)) field.value += key;

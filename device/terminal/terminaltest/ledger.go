@@ -39,6 +39,7 @@ type Ledger struct {
 	allowance int64 // claims above acked, 0 for no bound
 	attempts  map[validate.TicketKey]int
 	reported  []validate.Attempt
+	takenIn   []validate.Misprinted
 	rounds    map[validate.TicketKey]int
 	shift     *validate.Shift
 	closings  []validate.Closing
@@ -97,6 +98,45 @@ func (l *Ledger) Claims() []validate.Receipt {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.entries)
+}
+
+// TakeIn keeps that a ticket was refunded or exchanged, once.
+func (l *Ledger) TakeIn(_ context.Context, m validate.Misprinted) (validate.Misprinted, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := cmp.Or(l.writing, l.reading); err != nil {
+		return m, err
+	}
+	for _, r := range l.entries {
+		if r.Ticket == m.Ticket && r.Round >= l.rounds[m.Ticket] {
+			return m, fmt.Errorf("%w: entry %v", ErrPaid, r.Number)
+		}
+	}
+	if slices.ContainsFunc(l.takenIn, func(o validate.Misprinted) bool { return o.Ticket == m.Ticket }) {
+		return m, errors.New("the ticket was refunded or exchanged before")
+	}
+	m.Entry, m.At = validate.EntryNumber{Epoch: 1, Seq: int64(900 + len(l.takenIn))}, l.now()
+	l.takenIn = append(l.takenIn, m)
+	return m, nil
+}
+
+// TakenIn is what TakeIn kept of a ticket, nil for nothing.
+func (l *Ledger) TakenIn(_ context.Context, t validate.TicketKey) (*validate.Misprinted, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, m := range l.takenIn {
+		if m.Ticket == t {
+			return &m, l.reading
+		}
+	}
+	return nil, l.reading
+}
+
+// Misprints lists what was taken in, oldest first.
+func (l *Ledger) Misprints() []validate.Misprinted {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.takenIn)
 }
 
 // Writable is nil unless Break said otherwise.
@@ -308,6 +348,16 @@ func (l *Ledger) AnswerReversal(n validate.EntryNumber, state validate.ReversalS
 	}
 }
 
+// ReversalOf is the reversal of an entry, nil for none.
+func (l *Ledger) ReversalOf(_ context.Context, n validate.EntryNumber) (*validate.Reversal, error) {
+	for _, r := range l.Reversals() {
+		if r.Number == n {
+			return &r, nil
+		}
+	}
+	return nil, nil
+}
+
 // Reversals lists what was asked for.
 func (l *Ledger) Reversals() []validate.Reversal {
 	l.mu.Lock()
@@ -355,6 +405,9 @@ func (l *Ledger) History(ctx context.Context, n int) ([]validate.Transaction, er
 			out = append(out, validate.Transaction{Entry: r.Number, At: x.At, Reversal: &x})
 		}
 		out = append(out, validate.Transaction{Entry: r.Number, At: r.At, Claim: &r})
+	}
+	for _, m := range l.Misprints() {
+		out = append([]validate.Transaction{{Entry: m.Entry, At: m.At, Misprint: &m}}, out...)
 	}
 	return out, err
 }

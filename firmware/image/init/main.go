@@ -25,11 +25,9 @@ const (
 )
 
 func main() {
-	if err := boot(); err != nil {
-		say("%v", err)
-		time.Sleep(2 * time.Second) // so that it can be read, and a dead card is not asked without a pause
-	}
-	os.Exit(1) // the kernel panics, and panic=5 starts it again
+	say("%v", boot())           // it comes back with an error alone
+	time.Sleep(2 * time.Second) // so that it can be read, and a dead card is not asked without a pause
+	os.Exit(1)                  // the kernel panics, and panic=5 starts it again
 }
 
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, "init: "+format+"\n", args...) }
