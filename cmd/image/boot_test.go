@@ -209,17 +209,26 @@ func (m *machine) hardened() {
 }
 
 // mounted mounts the stick with the bundles.
-const mounted = "mkdir -p /run/stick && mountpoint -q /run/stick || mount -o ro /dev/disk/by-label/BUNDLES /run/stick; "
+const mounted = "mkdir -p /run/stick && { mountpoint -q /run/stick || mount -o ro /dev/disk/by-label/BUNDLES /run/stick; } && "
 
 // refuses: a bundle by others, for another board, or changed on the way stays outside, and
 // the terminal stays with the slot that it has.
 func (m *machine) refuses(b bench) {
 	m.t.Helper()
-	for what, bundle := range map[string]string{"signed by others": b.foreign, "for another board": b.wrongBoard, "changed on the way": b.tampered} {
-		said := m.fails(mounted + "rauc install /run/stick/" + bundle)
-		m.t.Logf("%s: %s", what, said[strings.LastIndex(strings.TrimSpace(said), "\n")+1:])
+	m.do(mounted + "true")
+	for _, c := range []struct{ what, bundle, why string }{
+		{"signed by others", b.foreign, "signature verification failed"},
+		{"for another board", b.wrongBoard, "Compatible mismatch"},
+		{"changed on the way", b.tampered, ""}, // the kernel's verity names only the block
+	} {
+		said := m.fails("test -s /run/stick/" + c.bundle + " && rauc install /run/stick/" + c.bundle)
+		m.t.Logf("%s: %s", c.what, said)
+		if !strings.Contains(strings.ToLower(said), strings.ToLower(c.why)) || !strings.Contains(said, "nstalling") {
+			m.t.Errorf("%s: refused for another reason than %q", c.what, c.why)
+		}
+		what := c.what
 		s := m.state()
-		if len(s.Order) == 0 || s.Order[0] != "A" || s.Left["A"] != image.Attempts {
+		if len(s.Order) == 0 || s.Order[0] != "A" || s.Left["A"] != image.Attempts || s.Left["B"] != 0 {
 			m.t.Errorf("%s: the boot state is %+v", what, s)
 		}
 	}

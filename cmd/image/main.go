@@ -25,7 +25,7 @@ func main() { os.Exit(cli.Main(command())) }
 
 // options are the flags.
 type options struct {
-	boards, provisioning            []string
+	boards, provisioning, updaters  []string
 	version, out, cache, mirror     string
 	cert, certKey, root, key, clock string
 	pinned, json                    bool
@@ -59,6 +59,7 @@ OUT/development-keys: good for tests, and for no shop.`,
 	f.StringVar(&o.certKey, "cert-key", "", "`file` of its key")
 	f.StringVar(&o.root, "root", "", "`file` of the root certificate that terminals trust")
 	f.StringSliceVar(&o.provisioning, "provisioning", nil, "`files` of the public keys that may provision a terminal")
+	f.StringSliceVar(&o.updaters, "update-key", nil, "`files` of the public keys that may release updates; without, the image has no update agent")
 	f.StringVar(&o.clock, "clock", "", "the clock's beginning, `RFC 3339` (default: the commit's time)")
 	f.BoolVar(&o.pinned, "pinned", false, "packages other than those of the list in the checkout are an error")
 	f.BoolVar(&o.json, "json", false, "print what was built as JSON")
@@ -121,7 +122,7 @@ func (o *options) prepare(ctx context.Context) (image.Builder, image.Release, er
 	if err != nil {
 		return none(err)
 	}
-	b := image.Builder{Source: ".", Cache: o.cache, Out: o.out, Mirror: strings.TrimSuffix(o.mirror, "/"), Provided: o.provisioning, Pinned: o.pinned,
+	b := image.Builder{Source: ".", Cache: o.cache, Out: o.out, Mirror: strings.TrimSuffix(o.mirror, "/"), Provided: o.provisioning, Updaters: o.updaters, Pinned: o.pinned,
 		Tell: func(line string) { fmt.Fprintln(os.Stderr, "image:", line) }}
 	if b.Signing, err = o.signing(); err != nil {
 		return none(err)

@@ -32,6 +32,7 @@ type Builder struct {
 	Signing  Signing       // of bundles
 	By       []note.Signer // of the image's manifest; none writes no signed image, only the raw one
 	Provided []string      // files of public keys that may provision a terminal
+	Updaters []string      // files of public keys that may release updates; none leaves the update agent out
 	Pinned   bool          // packages other than those of the release's list are an error
 	Log      io.Writer     // what the tools say
 	Tell     func(string)  // one line for each step, for people
@@ -135,6 +136,9 @@ func (b Builder) slot(ctx context.Context, t tree, release Release, change Chang
 		return err
 	}
 	if err := t.own(b.Source, root, b.Provided); err != nil {
+		return err
+	}
+	if err := t.agent(b.Source, b.Updaters); err != nil {
 		return err
 	}
 	if err := t.kernel(ctx, kernel, b.Init); err != nil {
@@ -352,13 +356,14 @@ func (b Builder) dataPartition(ctx context.Context, t tree, file string) error {
 	if err := os.RemoveAll(folder); err != nil {
 		return err
 	}
-	for _, dir := range []string{"etc/grattoir", "etc/network", "etc/wpa_supplicant", "lib/grattoir", "lib/rauc", "lib/systemd", "lib/ssh", "lib/update"} {
+	for _, dir := range []string{"etc/grattoir", "etc/network", "etc/wpa_supplicant", "lib/grattoir", "lib/rauc", "lib/systemd", "lib/ssh", "lib/grattoir-update"} {
 		if err := os.MkdirAll(filepath.Join(folder, dir), 0o755); err != nil {
 			return err
 		}
 	}
 	own := filepath.Join(folder, "lib/grattoir")
-	err := errors.Join(os.Chown(own, accounts[0].id, accounts[0].id), os.Chmod(own, 0o700),
+	agent := filepath.Join(folder, "lib/grattoir-update")
+	err := errors.Join(os.Chown(own, accounts[0].id, accounts[0].id), os.Chmod(own, 0o750), os.Chown(agent, accounts[2].id, accounts[2].id),
 		os.Chmod(filepath.Join(folder, "etc/wpa_supplicant"), 0o700), os.Chmod(filepath.Join(folder, "lib/ssh"), 0o700))
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ var (
 		"ext4", "vfat", "nls_ascii", "nls_cp437", "nls_utf8", "crc32c_generic", "autofs4",
 		"loop", "squashfs", "dm_mod", "dm_verity", "sha256_arm64", "sha2_ce", // bundles are mounted, and verified block by block
 		"usbserial", "cdc_acm", "drivers/usb/serial/", // scanners and printers
-		"usb_storage", "uas", "usbhid", "hid_generic", "evdev",
+		"usb_storage", "uas", "sd_mod", "usbhid", "hid_generic", "evdev",
 		"xhci_pci", "xhci_plat_hcd",
 	}
 	piModules = []string{

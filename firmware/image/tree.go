@@ -25,14 +25,16 @@ type account struct {
 var accounts = []account{
 	{"grattoir", 990, "/var/lib/grattoir", []string{"dialout", "gpio", "audio"}}, // terminald
 	{"kiosk", 991, "/run/grattoir-kiosk", []string{"video", "render", "input"}},
+	{"grattoir-update", 993, "/var/lib/grattoir-update", nil}, // the update agent
 }
 
 const gpioGroup = 992
 
 // enabled and masked are units of the tree, besides what the packages enable themselves.
 var (
-	enabled = []string{"terminald.service", "grattoir-health.service", "systemd-networkd.service", "ssh.service"}
-	masked  = []string{
+	enabled  = []string{"terminald.service", "systemd-networkd.service", "ssh.service"}
+	optional = []string{"grattoir-health.service", "grattoir-provision.service", "grattoir-update.service", "grattoir-restart.path", "grattoir-trial.timer"} // where they are in
+	masked   = []string{
 		"getty@.service", "serial-getty@.service", "console-getty.service", "container-getty@.service", // nobody logs in but by the technician's key
 		"apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer",
 		"systemd-networkd-wait-online.service", "systemd-machine-id-commit.service", "systemd-pstore.service",
@@ -142,9 +144,9 @@ func (t tree) own(source string, root []byte, provisioning []string) error {
 }
 
 // parts puts in what lies in a folder of its own: the kiosk, where the board has a screen,
-// and the units of provisioning and of the update agent.
+// and the units of provisioning.
 func (t tree) parts(files string) error {
-	folders := []string{"provision", "update"}
+	folders := []string{"provision"}
 	if t.board.Screen {
 		folders = append(folders, "kiosk")
 	}
@@ -166,9 +168,42 @@ func (t tree) parts(files string) error {
 	return nil
 }
 
+// agent puts in the update agent's units and the keys that it believes. Where there are no
+// keys it could install nothing, and the image has its own gate instead.
+func (t tree) agent(source string, keys []string) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	units := filepath.Join(source, "firmware/update/units")
+	found, err := os.ReadDir(units)
+	if err != nil {
+		return fmt.Errorf("the update agent's units: %w", err)
+	}
+	for _, unit := range found {
+		to := "usr/lib/systemd/system/" + unit.Name()
+		switch unit.Name() {
+		case "grattoir-update-dbus.conf":
+			to = "usr/share/dbus-1/system.d/grattoir-update.conf"
+		case "rauc-idle.conf":
+			to = "usr/lib/systemd/system/rauc.service.d/grattoir.conf"
+		}
+		if err := t.install(filepath.Join(units, unit.Name()), to); err != nil {
+			return err
+		}
+	}
+	for _, key := range keys {
+		if err := t.install(key, "usr/lib/grattoir/update-keys/"+filepath.Base(key)); err != nil {
+			return err
+		}
+	}
+	// The agent judges a start by itself, and raises its floor by that: nobody may mark
+	// a slot good before it.
+	return os.Remove(t.path("usr/lib/systemd/system/grattoir-health.service"))
+}
+
 // folders makes the places on which the data partition and the memory are mounted.
 func (t tree) folders() error {
-	for _, dir := range []string{"data", "etc/grattoir", "etc/systemd/network", "etc/wpa_supplicant", "var/lib/grattoir", "var/lib/rauc", "var/lib/systemd", "var/tmp", "var/log", "root", "proc", "sys", "dev", "run", "tmp", "boot", "usr/lib/grattoir/provisioning"} {
+	for _, dir := range []string{"data", "etc/grattoir", "etc/systemd/network", "etc/wpa_supplicant", "var/lib/grattoir", "var/lib/grattoir-update", "var/lib/rauc", "var/lib/systemd", "var/tmp", "var/log", "root", "proc", "sys", "dev", "run", "tmp", "boot", "usr/lib/grattoir/provisioning"} {
 		if err := os.MkdirAll(t.path(dir), 0o755); err != nil {
 			return err
 		}
@@ -233,7 +268,7 @@ func (t tree) units(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, also := range []string{"grattoir-provision.service", "grattoir-update.service"} {
+	for _, also := range optional {
 		if _, err := os.Stat(t.path("usr/lib/systemd/system", also)); err == nil {
 			on = append(on, also)
 		}
