@@ -1,9 +1,11 @@
 package central
 
 import (
+	"strings"
 	"testing"
 
 	"grattoir/sync/ledger"
+	"grattoir/sync/wire"
 	"grattoir/validate"
 )
 
@@ -37,5 +39,27 @@ func TestCentralHearsOfStolenTicketsThatWerePresented(t *testing.T) {
 		if list, err := w.Attempts(t.Context(), "T-2"); err != nil || len(list) != 0 {
 			t.Errorf("%+v %v", list, err)
 		}
+	})
+}
+
+// TestMisprintThatWasTakenInIsPaidNowhereElse: whoever asks afterwards is told where and by
+// which entry, and the owner is not asked to hold anything.
+func TestMisprintThatWasTakenInIsPaidNowhereElse(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		a, b := w.enrolled(t, "T-A"), w.enrolled(t, "T-B")
+		w.give(t, "T-A", 10, 14)
+		won := w.winners(10, 14)
+		a.record(t, ledger.KindMisprint, ledger.MisprintBody{Block: ledger.NamedBlock{Block: w.block.ID, Game: "Bingo"}, Pack: won[0].code.Pack, Ticket: won[0].code.Number, Remedy: validate.Exchanged,
+			Operator: "marie", Manager: "max", Entered: validate.Scanned})
+		a.send(t, 1, 1)
+		got := b.ask(t, request(b.wanted(t, won[0], 0xb1, 0)))
+		wantState(t, got, wire.ClaimDenied, wire.WhyMisprint)
+		if !strings.Contains(got.Text, "T-A") || !strings.Contains(got.Text, "1-000001") {
+			t.Errorf("%q", got.Text)
+		}
+		if n := w.count(t, "SELECT count(*) FROM holds"); n != 0 {
+			t.Errorf("%d holds asked for", n)
+		}
+		wantState(t, a.ask(t, request(a.wanted(t, won[1], 0xa1, 0))), wire.ClaimApproved, "") // another ticket of the pack
 	})
 }

@@ -252,7 +252,7 @@ func (x *asked) against(ctx context.Context, r right) (wire.ClaimAnswer, error) 
 	return x.taken(ctx)
 }
 
-// taken denies a ticket that is paid, or reserved for another claim. A scratched ticket
+// taken denies a ticket that is paid, taken in as a misprint, or reserved for another claim. A scratched ticket
 // that a terminal paid without a right is paid too: the player has the money, and who
 // bears it people decide.
 func (x *asked) taken(ctx context.Context) (wire.ClaimAnswer, error) {
@@ -278,6 +278,14 @@ func (x *asked) taken(ctx context.Context) (wire.ClaimAnswer, error) {
 		return wire.ClaimAnswer{}, err
 	}
 	var terminal string
+	err = x.tx.QueryRowContext(ctx, "SELECT terminal, epoch, seq FROM attempts WHERE block_id = $1 AND pack = $2 AND ticket = $3 AND reason = $4 ORDER BY received, terminal LIMIT 1",
+		q.Block[:], q.Pack, q.Ticket, validate.Misprint).Scan(&terminal, &number.Epoch, &number.Seq)
+	if err == nil {
+		return deny(wire.WhyMisprint, "terminal %s has refunded or exchanged it as a misprint, entry %s", terminal, number), nil
+	}
+	if !errors.Is(err, sql.ErrNoRows) {
+		return wire.ClaimAnswer{}, err
+	}
 	err = x.tx.QueryRowContext(ctx, "SELECT terminal FROM reservations WHERE block_id = $1 AND pack = $2 AND ticket = $3 AND round = $4",
 		q.Block[:], q.Pack, q.Ticket, q.Round).Scan(&terminal)
 	if err == nil {

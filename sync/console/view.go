@@ -181,7 +181,7 @@ func denialWords() map[wire.ClaimWhy]report.Text {
 	return map[wire.ClaimWhy]report.Text{
 		wire.WhyPaid: {FR: "déjà payé", EN: "paid already"}, wire.WhyGranted: {FR: "accordé à un autre terminal", EN: "granted elsewhere"}, wire.WhyPack: {FR: "livret qui ne se paie pas", EN: "pack that is not paid"},
 		wire.WhySuspended: {FR: "jeu suspendu", EN: "game suspended"}, wire.WhyUnproven: {FR: "ticket non prouvé", EN: "ticket not proven"}, wire.WhyWrongPrize: {FR: "autre lot que demandé", EN: "another prize than asked"},
-		wire.WhyRound: {FR: "tour de paiement dépassé", EN: "wrong round"}, wire.WhyAttempts: {FR: "trop d'essais", EN: "too many attempts"}, wire.WhyRefused: {FR: "demande défectueuse", EN: "faulty request"}, wire.WhyOwnerSilent: {FR: "propriétaire muet", EN: "owner silent"},
+		wire.WhyRound: {FR: "tour de paiement dépassé", EN: "wrong round"}, wire.WhyAttempts: {FR: "trop d'essais", EN: "too many attempts"}, wire.WhyMisprint: {FR: "repris comme mal imprimé", EN: "taken in as a misprint"}, wire.WhyRefused: {FR: "demande défectueuse", EN: "faulty request"}, wire.WhyOwnerSilent: {FR: "propriétaire muet", EN: "owner silent"},
 	}
 }
 

@@ -81,6 +81,7 @@ const (
 	WhyWrongPrize  ClaimWhy = "wrong-prize"       // tier, amount or currency are another
 	WhyRound       ClaimWhy = "round"             // Round is the one that may be asked for
 	WhyAttempts    ClaimWhy = "too-many-attempts" // too many openings of this ticket failed
+	WhyMisprint    ClaimWhy = "misprint"          // it was taken in as a misprint: its player has been served
 	WhyRefused     ClaimWhy = "refused"           // the request itself; a fault in a program
 )
 
