@@ -88,10 +88,18 @@ func (t *Terminal) underWay(ctx context.Context, r Restart) string {
 // machine is about to restart.
 func (t *Terminal) enter() error {
 	t.act.Lock()
+	err := t.leaving()
+	if err != nil {
+		t.act.Unlock()
+	}
+	return err
+}
+
+// leaving refuses what a restart would end at once.
+func (t *Terminal) leaving() error {
 	if t.paused.Load() == nil {
 		return nil
 	}
-	t.act.Unlock()
 	return &Denied{Fault: restarting, Err: ErrRestarting}
 }
 

@@ -169,8 +169,8 @@ func (t *Terminal) SignOn(ctx context.Context, who Credentials, float money.Amou
 	if err := t.opt.Ledger.Writable(); err != nil { // a session without its shift would have to be undone
 		return validate.Shift{}, &Denied{Fault: *t.opt.LedgerFault(err), Err: err}
 	}
-	if t.paused.Load() != nil { // and so would one that a restart ends at once
-		return validate.Shift{}, &Denied{Fault: restarting, Err: ErrRestarting}
+	if err := t.leaving(); err != nil {
+		return validate.Shift{}, err
 	}
 	s, err := t.opt.Staff.SignOn(ctx, who, float, t.opt.Currency)
 	if err != nil {
@@ -261,6 +261,9 @@ func (t *Terminal) Lock() error {
 func (t *Terminal) Unlock(ctx context.Context, pin string) error {
 	if t.opt.Staff == nil {
 		return ErrNoStaff
+	}
+	if err := t.leaving(); err != nil {
+		return err
 	}
 	s, err := t.opt.Staff.Unlock(ctx, pin)
 	if err != nil {
