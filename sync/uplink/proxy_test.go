@@ -8,20 +8,33 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"grattoir/sync/uplink/memnet"
 )
 
 // proxied is a proxy that reaches central by the road behind it, and what it was asked.
 type proxied struct {
 	behind *pipes
 	answer string // in place of 200, "" for none
-	asked  []string
+
+	mu    sync.Mutex // lanes come beside each other
+	asked []string
+}
+
+// heard is what it was asked, in the order in which it came.
+func (p *proxied) heard() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.asked)
 }
 
 func (p *proxied) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	near, far := net.Pipe()
+	near, far := memnet.Pipe()
 	go func() {
 		defer far.Close()
 		in := bufio.NewReader(far)
@@ -29,7 +42,9 @@ func (p *proxied) Dial(ctx context.Context, network, addr string) (net.Conn, err
 		if err != nil {
 			return
 		}
+		p.mu.Lock()
 		p.asked = append(p.asked, addr+" "+r.Method+" "+r.Host)
+		p.mu.Unlock()
 		if p.answer != "" {
 			_, _ = io.WriteString(far, p.answer)
 			return
@@ -64,8 +79,8 @@ func TestTerminalReachesCentralThroughAProxyThatReadsNothing(t *testing.T) {
 		if s := l.uplink.Status(); len(s.Faults) != 0 || s.Unsent != 0 || s.Expires.IsZero() {
 			t.Fatalf("%+v", s)
 		}
-		if len(p.asked) == 0 || p.asked[0] != "proxy.test:3128 CONNECT central.test:443" {
-			t.Errorf("the proxy was asked %q", p.asked)
+		if asked := p.heard(); len(asked) == 0 || asked[0] != "proxy.test:3128 CONNECT central.test:443" {
+			t.Errorf("the proxy was asked %q", asked)
 		}
 	})
 }
@@ -96,7 +111,7 @@ func TestProxyThatRefusesOrSpeaksFirstIsNamed(t *testing.T) {
 func TestSilentProxyIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		silent := func(context.Context, string, string) (net.Conn, error) {
-			near, far := net.Pipe()
+			near, far := memnet.Pipe()
 			go func() { _, _ = io.Copy(io.Discard, far) }()
 			return near, nil
 		}
