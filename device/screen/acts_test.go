@@ -127,7 +127,7 @@ func TestPaymentOfAnEarlierShiftIsTakenBack(t *testing.T) {
 		return code.String()
 	}
 	c.terminal.Check(t.Context(), terminal.Scan{Text: sign()})
-	wantAll(t, "its slip's code", c.page(t), "Reçu n° 1-000001", "pas d'un ticket", "VOIR LE REÇU")
+	wantAll(t, "its slip's code", c.page(t), "Reçu n° 1\u2011000001", "pas d'un ticket", "VOIR LE REÇU")
 	c.tap(t, "/open", "sheet-name", "slip", "entry", paid.Number.String())
 	c.tap(t, "/sheet/why")
 	c.tap(t, "/sheet/because", "reason", "wrong-ticket")

@@ -108,7 +108,7 @@ func (v *view) offerSlip(on terminal.View) {
 	}
 	w := v.W
 	if (on.OfSlip != validate.EntryNumber{}) {
-		v.Look, v.Word, v.Clerk, v.NextStep, v.Code, v.Details = lookAsk, w.SlipTitle(entry), w.SlipScanned(), w.SlipScannedNext(), "", nil
+		v.Look, v.Word, v.Clerk, v.NextStep, v.Code, v.Details = lookAsk, w.SlipTitle(unbroken(entry)), w.SlipScanned(), w.SlipScannedNext(), "", nil
 	}
 	b := opens(slipSheet, w.ShowSlip(), field{"entry", entry})
 	b.ID = "slip"

@@ -41,7 +41,7 @@ func (p *sheetView) paper(on terminal.View, w words) {
 func (s *Screen) misprinted(v *view, on terminal.View, state terminal.State, l money.Language) {
 	w := v.W
 	if m := on.TakenIn; m != nil {
-		v.NextStep = w.takenIn(*m, l) + " " + w.moment(m.At, s.opt.Now(), s.opt.Zone) + ", " + w.Entry() + "\u00a0" + m.Entry.String() + ". " + w.KeepTicket()
+		v.NextStep = w.takenIn(*m, l) + w.On() + w.moment(m.At, s.opt.Now(), s.opt.Zone) + ", " + w.Entry() + "\u00a0" + m.Entry.String() + ". " + w.KeepTicket()
 		return
 	}
 	sign, nobody := signing(state, w)

@@ -169,6 +169,9 @@ func (w words) Earlier(moment string) string {
 func (w words) Terminal() string { return w.in("terminal", "terminal") }
 func (w words) Shop() string     { return w.in("point de vente", "shop") }
 func (w words) Entry() string    { return w.in("registre n°", "ledger n°") }
+
+// On stands between what was done and when.
+func (w words) On() string { return w.in(" le ", " on ") }
 func (w words) AsOf(moment string) string {
 	return fmt.Sprintf(w.in("information du %s", "known as of %s"), moment)
 }
@@ -301,6 +304,9 @@ func (w words) ClosingAct() string { return w.in("Clôture", "Closing") }
 func (w words) SlipTitle(number string) string {
 	return fmt.Sprintf(w.in("Reçu n° %s", "Slip n° %s"), number)
 }
+
+// unbroken keeps a slip's number on one line: its dash is one after which none ends.
+func unbroken(number string) string { return strings.ReplaceAll(number, "-", "\u2011") }
 
 // An earlier payment.
 
